@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.engine.complex import meet_complex
+from minitorch.engine.gpu import on_host
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply, apply_many
 from minitorch.ops import linalg as ops
@@ -286,7 +287,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     solution = matmul(pinv(a, rtol=rcond), right)
     rank = matrix_rank(a, rtol=rcond)
     rows, columns = a.shape[-2:]
-    nothing = as_tensor(np.zeros(0, a.dtype))
+    nothing = a.new_zeros(0)
     residuals = nothing
     if (
         driver not in (None, "gelsy")
@@ -297,7 +298,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     return Lstsq(
         solution.squeeze(-1) if vectors else solution,
         residuals,
-        as_tensor(np.zeros(0, np.int64)) if driver == "gels" else rank,
+        a.new_zeros(0, dtype=np.int64) if driver == "gels" else rank,
         svdvals(a.detach()) if driver in ("gelsd", "gelss") else nothing,
     )
 
@@ -477,7 +478,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
     CholeskyEx(L=tensor([[2.]]), info=tensor(0, dtype=int32))
     """
     x = as_squares(A, "cholesky_ex")
-    values = new_tensor(np.zeros(x.shape[:-2], np.int32))
+    values = x.new_zeros(x.shape[:-2], dtype=np.int32)
     for order in range(x.shape[-1], 0, -1):  # the first block whose eigenvalues are not all positive
         block = x.detach()[..., :order, :order]
         bad = apply(ops.EIGVALSH, block, uplo="U" if upper else "L").amin(-1) <= 0
@@ -553,7 +554,7 @@ def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False
         )
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise RuntimeError(f"ldl_factor: expects square matrices, got shape {tuple(x.shape)}")
-    array = np.asarray(x._data)
+    array = on_host(x._data)
     factor = _lapack("hetrf" if hermitian and array.dtype.kind == "c" else "sytrf", array.dtype)
     flat = array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
     found = [factor(each, lower=1) for each in flat] if array.size else []
@@ -562,7 +563,7 @@ def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False
     info = np.array([f[2] for f in found] if found else [0] * len(flat), np.int32).reshape(array.shape[:-2])
     if check_errors and info.any():
         raise LinAlgError("ldl_factor: the matrix is singular")
-    return _LdlEx(new_tensor(ld.reshape(array.shape)), new_tensor(pivots), new_tensor(info))
+    return _LdlEx(*(new_tensor(each).to(x.device) for each in (ld.reshape(array.shape), pivots, info)))
 
 
 def ldl_factor(A: Any, *, hermitian: bool = False) -> _Ldl:
@@ -580,16 +581,16 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Tenso
     factors, right = tensor_for(LD, "ldl_solve"), tensor_for(B, "ldl_solve")
     if factors.requires_grad or right.requires_grad:
         raise RuntimeError("ldl_solve: has no derivative here; linalg.solve(A, B) has one")
-    a, b = np.asarray(factors._data), np.asarray(right._data)
+    a, b = on_host(factors._data), on_host(right._data)
     solve_one = _lapack("hetrs" if hermitian and a.dtype.kind == "c" else "sytrs", a.dtype)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
-    where = np.broadcast_to(np.asarray(tensor_for(pivots, "ldl_solve")._data), a.shape[:-1])
+    where = np.broadcast_to(on_host(tensor_for(pivots, "ldl_solve")._data), a.shape[:-1])
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
     out = np.empty(b.shape, b.dtype)
     for at in np.ndindex(*batch):
         out[at] = solve_one(a[at], where[at], b[at], lower=1)[0]
-    return new_tensor(out)
+    return new_tensor(out).to(right.device)
 
 
 def _lapack(name: str, dtype: Any) -> Any:
@@ -670,7 +671,7 @@ def matrix_rank(
     x = as_matrices(A, "matrix_rank").detach()
     values = apply(ops.EIGVALSH, x, uplo="L").abs() if hermitian else apply(ops.SVDVALS, x)
     if not values.shape[-1]:
-        return new_tensor(np.zeros(values.shape[:-1], np.int64))
+        return values.new_zeros(values.shape[:-1], dtype=np.int64)
     floor = choose(atol, tol, "atol and tol")
     if rtol is None:
         given = floor is not None and bool(as_tensor(floor > 0).all())

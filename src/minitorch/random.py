@@ -88,7 +88,7 @@ def _drawn(draw: Any, count: int, dtype: Any, name: str, spread: float) -> np.nd
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
     if chosen.kind == "c":
         part = np.empty(0, chosen).real.dtype
-        return (draw(2 * count, part) * part.type(spread)).view(chosen)
+        return (draw(2 * count, part) * spread).view(chosen)
     if kind_of(chosen) != "f":
         raise RuntimeError(f"{name}: dtype must be floating-point or complex, got {chosen}")
     meet_bfloat16(chosen)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from minitorch import creation, linalg, random
+from minitorch.engine.gpu import on_host
 from minitorch.engine.node import new_tensor
 from minitorch.func import functional_call
 from minitorch.functions import mm, view_as_complex, view_as_real
@@ -445,8 +446,10 @@ def geqrf(input: Any) -> _Geqrf:
     x = tensor_for(input, "geqrf")
     if x.requires_grad:
         raise NotImplementedError("the derivative for 'geqrf' is not implemented; linalg.qr has one")
-    h, tau = np.linalg.qr(np.asarray(x._data), mode="raw")
-    return _Geqrf(new_tensor(np.ascontiguousarray(h.swapaxes(-1, -2))), new_tensor(tau))
+    h, tau = np.linalg.qr(on_host(x._data), mode="raw")
+    return _Geqrf(
+        *(new_tensor(each).to(x.device) for each in (np.ascontiguousarray(h.swapaxes(-1, -2)), tau))
+    )
 
 
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Tensor:
@@ -499,13 +502,14 @@ def histogramdd(
 ) -> _Histogram:
     """Count points (…, D) in boxes. bins: how many along each axis, or their edges."""
     x = tensor_for(input, "histogramdd").detach()
-    points = np.asarray(x._data).reshape(-1, x.shape[-1])
-    edges = [np.asarray(b._data) if isinstance(b, Tensor) else b for b in bins] if _several(bins) else bins
+    points = on_host(x._data).reshape(-1, x.shape[-1])
+    edges = [on_host(b._data) if isinstance(b, Tensor) else b for b in bins] if _several(bins) else bins
     spans = None if range is None else list(zip(range[::2], range[1::2], strict=True))
-    weights = None if weight is None else np.asarray(weight._data).reshape(-1)
+    weights = None if weight is None else on_host(weight._data).reshape(-1)
     hist, found = np.histogramdd(points, edges, spans, density, weights)
     kind = points.dtype
-    return _Histogram(new_tensor(hist.astype(kind)), tuple(new_tensor(e.astype(kind)) for e in found))
+    counts, *places = (new_tensor(each.astype(kind)).to(x.device) for each in (hist, *found))
+    return _Histogram(counts, tuple(places))
 
 
 def _several(bins: Any) -> bool:

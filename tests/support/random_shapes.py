@@ -8,6 +8,7 @@ errors, parameters, gradients, the optimiser's state, the random stream.
 """
 
 import argparse
+import contextlib
 import copy
 import math
 import random
@@ -18,6 +19,7 @@ import numpy as np
 import minitorch as mt
 from minitorch import nn, optim
 from minitorch.compiler.call.function import CompileWarning
+from random_tensors import standin
 
 F = nn.functional
 FEATURES = 4  # the length of axes that do not vary
@@ -388,11 +390,13 @@ class _Values(list):
 class World:
     """A step of training: one program and its parameters, started from a seed."""
 
-    def __init__(self, plan):
-        self.plan = plan
+    def __init__(self, plan, device="cpu"):
+        self.plan, self.device = plan, device
         mt.manual_seed(1)
         shapes = {"weight": (FEATURES, FEATURES), "bias": (FEATURES,), "kernel": (FEATURES, FEATURES, 3)}
-        self.parameters = {name: nn.Parameter(mt.randn(*shape) / 2) for name, shape in shapes.items()}
+        self.parameters = {
+            name: nn.Parameter((mt.randn(*shape) / 2).to(device)) for name, shape in shapes.items()
+        }
         self.optimizer = optim.SGD(self.parameters.values(), lr=0.01, momentum=0.9)
         self.place = 0
 
@@ -416,9 +420,9 @@ class World:
         return loss, values[-1], values[-1].shape
 
     def state(self):
-        found = [t.detach().numpy().copy() for t in self.parameters.values()]
+        found = [t.detach().cpu().numpy().copy() for t in self.parameters.values()]
         found += [
-            s["momentum_buffer"].numpy().copy()
+            s["momentum_buffer"].cpu().numpy().copy()
             for s in self.optimizer.state.values()
             if "momentum_buffer" in s
         ]
@@ -461,17 +465,24 @@ def close(a, b):
     return a.shape == b.shape and np.allclose(a, b, rtol=2e-3, atol=2e-4 * max(scale, 1.0), equal_nan=True)
 
 
-def difference(seed, backend, dynamic=None):
-    """Say where a program's compiled run differs from the eager one; '' if it does not. Returns the function too."""
+def difference(seed, backend, dynamic=None, device="cpu"):
+    """Say where a program's compiled run differs from the eager one; '' if it does not. Returns the function too.
+
+    device: where the compiled one runs. What both draw is not the same there: programs that draw are left out.
+    """
     plan = Plan(seed)
-    eager, other = World(plan), World(plan)
+    plan.draws = plan.draws and device == "cpu"
+    eager, other = World(plan), World(plan, device)
     compiled = mt.compile(other.step, backend=backend, dynamic=dynamic)
     for call, (n, t, k) in enumerate(sizes_of_calls(seed)):
         arguments = arguments_for(n, t, k, call)
         results = []
         for world, function in ((eager, eager.step), (other, compiled)):
             mt.manual_seed(call)
-            results.append((*outcome(function, copy.deepcopy(arguments)), mt.rand(1).item(), world.state()))
+            given = [each.to(world.device) if isinstance(each, mt.Tensor) else each for each in arguments]
+            with mt.device(world.device):
+                found = outcome(function, copy.deepcopy(given))
+            results.append((*found, mt.rand(1).item(), world.state()))
         where = f"seed {seed}, call {call} (n = {n}, t = {t}, k = {k}), {plan.words()}"
         (want, error, stream, state), (got, said, other_stream, other_state) = results
         if error != said:
@@ -480,7 +491,7 @@ def difference(seed, backend, dynamic=None):
             if tuple(want[2]) != tuple(got[2]) or not all(type(k) is int for k in got[2]):
                 return f"{where}: shapes {want[2]} and {got[2]}", compiled
             for a, b in zip(got[:2], want[:2], strict=True):
-                if a.dtype != b.dtype or not close(a.detach().numpy(), b.detach().numpy()):
+                if a.dtype != b.dtype or not close(a.detach().cpu().numpy(), b.detach().numpy()):
                     return f"{where}: results differ", compiled
         if stream != other_stream:
             return f"{where}: the random stream", compiled
@@ -495,14 +506,19 @@ def main():
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--backend", default="numpy")
     parser.add_argument("--dynamic", default=None)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--standin", action="store_true", help="with --device cuda, where there is none")
     options = parser.parse_args()
     dynamic = {None: None, "true": True, "false": False}[options.dynamic]
     symbolic = compilations = 0
+    stack = contextlib.ExitStack()
+    if options.standin:
+        stack.enter_context(standin())
     for seed in range(options.start, options.start + options.count):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
-                words, compiled = difference(seed, options.backend, dynamic)
+                words, compiled = difference(seed, options.backend, dynamic, options.device)
             except Exception as error:
                 words, compiled = f"seed {seed}: {Plan(seed).words()}: {type(error).__name__}: {error}", None
         if words:
@@ -510,6 +526,7 @@ def main():
         if compiled is not None:
             symbolic += any(p.places for p in compiled.cache.all())
             compilations += compiled.compilations
+    stack.close()
     print(f"{options.count} programs, {symbolic} with sizes that vary, {compilations} compilations")
 
 

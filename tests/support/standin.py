@@ -29,7 +29,8 @@ class DeviceArray:
     made_on = None  # the device that is in use, where there are several (standin_cupy.py)
 
     def __init__(self, host):
-        self.host = host if isinstance(host, np.ndarray) else np.asarray(host)
+        host = host if isinstance(host, np.ndarray) else np.asarray(host)
+        self.host = host.view() if host.base is None else host  # (so that `base` is one of it and its views)
         self.device = type(self).made_on
         _made[id(self.host)] = self
 

@@ -52,6 +52,14 @@ class StandinGpu(Emulated):
     def clear(self, array):
         array.host[...] = 0
 
+    def stream(self):
+        return standin_cupy.current_stream()
+
+    def let_wait(self, stream, other):
+        event = standin_cupy.Event()
+        event.record(other)
+        stream.wait_event(event)
+
 
 def installed(monkeypatch):
     """Let there be such a GPU, and programs for it, while a test runs."""

@@ -567,6 +567,45 @@ def test_a_compiled_function_heeds_the_default_device(cupy):
         made(minitorch.ones(2, device="cpu"))
 
 
+# Functions that make numbers, windows or places of their own beside a tensor.
+MADE_BESIDE = {
+    "left shift": lambda x: x.int() << 2,
+    "right shift": lambda x: minitorch.bitwise_right_shift(x.long() * 8, 1),
+    "quantile": lambda x: minitorch.quantile(x, 0.25, dim=1),
+    "nanquantile": lambda x: minitorch.nanquantile(x, 0.5),
+    "stft": lambda x: minitorch.stft(x.reshape(-1), 4, return_complex=False),
+    "istft": lambda x: minitorch.istft(minitorch.stft(x.reshape(-1), 4, return_complex=True), 4),
+    "gradient": lambda x: minitorch.gradient(x, spacing=0.5)[0],
+    "combinations": lambda x: minitorch.combinations(x[0], 2),
+    "histogram": lambda x: minitorch.histogram(x, 4, range=(-1.0, 1.0)).hist,
+    "histogramdd": lambda x: minitorch.histogramdd(x[:, :2], [2, 2]).hist,
+    "unique": lambda x: minitorch.unique(x.round(), return_inverse=True, return_counts=True)[1],
+    "unique counts": lambda x: minitorch.unique_consecutive(x.round(), return_counts=True)[1],
+    "nonzero of a number": lambda x: x[0, 0].nonzero(),
+    "geqrf": lambda x: minitorch.geqrf(x)[0],
+    "where": lambda x: minitorch.where(True, x, 0.0),
+    "matrix_power": lambda x: (x @ x.T).matrix_power(0),
+    "cholesky_ex": lambda x: minitorch.linalg.cholesky_ex(x @ x.T).info,
+    "matrix_rank": lambda x: minitorch.linalg.matrix_rank(x[:, :0]),
+    "lstsq": lambda x: minitorch.linalg.lstsq(x, x[:, :1], driver="gels").rank,
+    "ldl": lambda x: minitorch.linalg.ldl_solve(*minitorch.linalg.ldl_factor(x @ x.T), x),
+    "inv_ex": lambda x: minitorch.linalg.inv_ex(x[:0, :0])[0],
+}
+
+
+@pytest.mark.parametrize("name", MADE_BESIDE)
+def test_what_a_function_makes_lies_beside_its_tensor(cupy, name):
+    x = minitorch.tensor(np.random.default_rng(0).normal(size=(5, 6)))
+    found, expected = MADE_BESIDE[name](x.to("cuda")), MADE_BESIDE[name](x)
+    assert found.device.type == "cuda"
+    np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-12)
+
+
+def test_complex_numbers_are_drawn_there(cupy):
+    for draw in (minitorch.rand, minitorch.randn):
+        assert draw(3, dtype=minitorch.complex64, device="cuda").is_cuda
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_of_embeddings_stay_on_a_device(cupy, mode):
     table, index, offsets = (

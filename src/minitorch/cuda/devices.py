@@ -91,6 +91,7 @@ def synchronize(device: Any = None) -> None:
     """Wait until the GPU has done everything that was asked of it."""
     if is_available():
         gpu.library().cuda.Device(number_of(device)).synchronize()
+        gpu.tell()
 
 
 class _CudaDeviceProperties(SimpleNamespace):

@@ -51,6 +51,7 @@ class Stream:
         """Wait until all is done that was asked for in it."""
         if self.stream is not None:
             self.stream.synchronize()
+            gpu.tell()
 
     def query(self) -> bool:
         """Tell whether all is done that was asked for in it."""

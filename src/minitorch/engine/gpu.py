@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import weakref
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -215,7 +216,32 @@ def is_pinned(array: Any) -> bool:
 def on_host(array: Any) -> Any:
     """Return an array as the host can read it: itself, if it lies there."""
     there = device_of(array)
-    return array if there is None else there.to_host(array)
+    if there is None:
+        return array
+    found = there.to_host(array)
+    tell()
+    return found
+
+
+# Kernels that look at indices. The host does not wait for them: it is told when it waits for something else.
+_looking: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def let_tell(kernels: Any) -> None:
+    """Have kernels asked what they have found, when the host has waited for the GPU: by their method `tell`."""
+    _looking.add(kernels)
+
+
+def tell() -> None:
+    """Raise what kernels have found; of several, one."""
+    found = None
+    for each in list(_looking) if _looking else ():
+        try:
+            each.tell()
+        except (IndexError, RuntimeError) as error:
+            found = error
+    if found is not None:
+        raise found
 
 
 def is_writeable(array: Any) -> bool:

@@ -11,9 +11,34 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.fast import has_many_values, sum_rows
+from minitorch.ops.native import is_of_device, natively_there
 from minitorch.ops.op import Array, Op, in_axis_order, zeros
 
 Key = Any
+
+# --- indices on a device ---------------------------------------------------------------------------
+
+
+def _furthest(index: Array, *, length: int, least: int) -> Array:
+    """Return the largest of some places along an axis: a question whose answer is that there are such places."""
+    if not hasattr(index, "__decide__") and bool(((index < least) | (index >= length)).any()):
+        raise IndexError(f"an index is out of range for an axis of length {length}")
+    # What is recorded is looked up, and so is checked when it runs.
+    index = index if least else np.where(index < 0, length, index)
+    return np.arange(length, like=index)[index].max()
+
+
+_furthest_there = natively_there(_furthest)
+
+
+def check_there(index: Array, length: int, least: int = 0) -> None:
+    """Refuse an index on a device that is out of range: at once, or, by a kernel that nobody waits for, later.
+
+    CuPy takes such an index for another one.
+    """
+    if index.size:
+        _furthest_there(index, length=length, least=least)
+
 
 # --- x[key], and what puts things back -----------------------------------------------------------
 
@@ -187,8 +212,16 @@ INDEX_PUT: Op = Op(
 )
 
 
+def apart(values: Any, target: Array) -> Any:
+    """Return what is to be written into an array: where nobody knows in which order, nothing that lies in it itself."""
+    if not is_of_device(target) or values.__class__ is not target.__class__:
+        return values  # (NumPy looks for itself)
+    mine, other = (each if each.base is None else each.base for each in (values, target))
+    return values.copy() if mine is other else values
+
+
 def _write(x: Array, values: Array, *, key: Key) -> Array:
-    x[key] = values
+    x[key] = apart(values, x)
     return x
 
 

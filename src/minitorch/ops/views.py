@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.indexing import INDEX_PUT, parts_of
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import Array, Op
 
 Path = tuple[tuple[Op, dict[str, Any]], ...]
@@ -30,14 +31,20 @@ def places_of(shape: tuple[int, ...], path: Path) -> Array:
     return places
 
 
+def _places_in(g: Array, base: Array, path: Path) -> Array:
+    """Return the places of the view in the base, where a gradient lies."""
+    places = places_of(base.shape, path)
+    return np.asarray(places, like=g) if is_of_device(g) else places
+
+
 # What was written over gets no gradient; what was written gets the gradient of its places.
 WRITE_THROUGH = Op(
     "write_through",
     lambda base, values, *, path: base,
     lambda g, out, base, values, *, path: INDEX_PUT(
-        g.reshape(-1), 0.0, key=places_of(base.shape, path)
+        g.reshape(-1), 0.0, key=_places_in(g, base, path)
     ).reshape(base.shape),
-    lambda g, out, base, values, *, path: g.reshape(-1)[places_of(base.shape, path)],
+    lambda g, out, base, values, *, path: g.reshape(-1)[_places_in(g, base, path)],
     register=False,
 )
 WRITE_THROUGH.complex = INDEX_PUT.complex

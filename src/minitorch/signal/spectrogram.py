@@ -22,12 +22,12 @@ from minitorch.tensor.methods.complex import view_as_complex, view_as_real
 __all__ = ["istft", "stft"]
 
 
-def _window(window: Any, length: int, n_fft: int, dtype: Any, name: str) -> Tensor:
+def _window(window: Any, length: int, n_fft: int, x: Tensor, name: str) -> Tensor:
     """Return the window, of ones where none is given, in the middle of n_fft places."""
     if not 0 < length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, got {length} and {n_fft}")
     if window is None:
-        window = ones(length, dtype=dtype)
+        window = ones(length, dtype=np.empty(0, x.dtype).real.dtype, device=x.device)
     elif tuple(window.shape) != (length,):
         raise RuntimeError(
             f"{name}: expected a window of win_length = {length}, got shape {tuple(window.shape)}"
@@ -78,8 +78,7 @@ def stft(
         x = pad(batch, (n_fft // 2, n_fft // 2), mode=pad_mode).reshape(*x.shape[:-1], -1)
     if not 0 < n_fft <= x.shape[-1]:
         raise RuntimeError(f"stft: expected 0 < n_fft <= {x.shape[-1]} samples, got {n_fft}")
-    kind = np.empty(0, x.dtype).real.dtype
-    weights = _window(window, n_fft if win_length is None else win_length, n_fft, kind, "stft")
+    weights = _window(window, n_fft if win_length is None else win_length, n_fft, x, "stft")
     frames = x.unfold(-1, n_fft, hop) * weights  # (…, frames, n_fft)
     norm = "ortho" if normalized else None
     spectrum = (rfft if half else fft)(frames, norm=norm).transpose(-1, -2)
@@ -120,11 +119,10 @@ def istft(
         raise RuntimeError(f"istft: expected {expected} bins for n_fft = {n_fft}, got {spectrum.shape[-2]}")
     if half and return_complex:
         raise RuntimeError("istft: half a spectrum gives a real signal; write return_complex=False")
-    kind = np.empty(0, spectrum.dtype).real.dtype
     size = n_fft if win_length is None else win_length
     if not 0 < hop <= size:
         raise RuntimeError(f"istft: expected 0 < hop_length <= win_length, got {hop} and {size}")
-    weights = _window(window, size, n_fft, kind, "istft")
+    weights = _window(window, size, n_fft, spectrum, "istft")
     norm = "ortho" if normalized else None
     columns = spectrum.transpose(-1, -2)  # (…, frames, bins)
     # Of a real signal the second half of the bins says nothing new.
@@ -151,7 +149,7 @@ def _overlapped(frames: Tensor, hop: int, total: int) -> Tensor:
     # In blocks of hop samples frame t begins at block t: frames are cut into blocks, and each block is one addition.
     blocks = math.ceil(n / hop)
     padded = pad(frames, (0, blocks * hop - n)).reshape(*frames.shape[:-1], blocks, hop)
-    signal: Any = zeros(*frames.shape[:-2], count + blocks - 1, hop, dtype=frames.dtype)
+    signal: Any = zeros(*frames.shape[:-2], count + blocks - 1, hop, dtype=frames.dtype, device=frames.device)
     for b in range(blocks):
         # Axes from the last: hop, then blocks; each shift is a padding with empty blocks before and behind.
         signal = signal + pad(padded[..., b, :], (0, 0, b, blocks - 1 - b))

@@ -215,7 +215,10 @@ class Conversions(Node):
                 f"item: only a tensor with one element is a number, this one has shape {tuple(self._data.shape)}; "
                 "write x.tolist() or reduce it first"
             )
-        return self._data.item()
+        number = self._data.item()
+        if self._data.__class__ is not np.ndarray:
+            gpu.tell()
+        return number
 
     def tolist(self) -> Any:
         """The elements as nested Python lists.
@@ -223,7 +226,10 @@ class Conversions(Node):
         >>> minitorch.Tensor([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
         """
-        return self._data.tolist()
+        numbers = self._data.tolist()
+        if self._data.__class__ is not np.ndarray:
+            gpu.tell()
+        return numbers
 
     def numpy(self, *, force: Any = False) -> np.ndarray:
         """The array itself, sharing memory; of a tensor without a graph.

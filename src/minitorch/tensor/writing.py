@@ -21,7 +21,8 @@ from minitorch.engine.modes import current, enable_grad, is_grad_enabled
 from minitorch.engine.node import Node
 from minitorch.engine.reads import may_read
 from minitorch.engine.record import apply
-from minitorch.ops.indexing import WRITE
+from minitorch.ops.indexing import WRITE, apart
+from minitorch.ops.native import is_of_device
 from minitorch.ops.shape import CLONE
 from minitorch.ops.views import WRITE_THROUGH
 from minitorch.tensor.convert import as_tensor, cast, operand
@@ -198,7 +199,7 @@ class Writing(RandomFills):
             value = fill_of(value, x._array.dtype, spelling)
         try:
             if not tracked:
-                x._data[key] = value._data if isinstance(value, Node) else value
+                x._data[key] = apart(value._data, x._data) if isinstance(value, Node) else value
                 versions.note_write(x, spelling)
                 return x
             room = x._data[key].shape
@@ -322,7 +323,7 @@ def rewrite(
         _check_fits(x, result, spelling, instead)
         if result is not x:
             _make_room(x, result)
-            x._data[...] = result._data
+            x._data[...] = apart(result._data, x._data)
             versions.note_write(x, spelling)
         return x
     check_may_be_rewritten(x, spelling, instead)
@@ -333,7 +334,7 @@ def rewrite(
     if result is not before:
         _keep_what_is_read(before, result, start)
         _make_room(x, result)
-        x._data[...] = result._data
+        x._data[...] = apart(result._data, x._data)
         rewritten(x, before, result, spelling)
     return x
 
@@ -355,7 +356,12 @@ def _check_writable(x: Any, spelling: str) -> None:
     view = versions.view_of(x)
     if view is not None and not view.recorded and is_grad_enabled() and _path_to_base(x)[0]._requires_grad:
         versions.check_may_follow(view, f"{spelling} writes into it")
-    if not getattr(x._data.flags, "writeable", True):  # CuPy has no such flag
+    if is_of_device(x._data):  # CuPy's arrays have no such flag
+        steps = zip(x._data.strides, x._data.shape, strict=True)
+        writeable = not (x._data.size and any(not step and n > 1 for step, n in steps))
+    else:
+        writeable = getattr(x._data.flags, "writeable", True)
+    if not writeable:
         raise RuntimeError(
             f"{spelling}: x shares memory it may not write to (an expanded view?); write x.clone() first"
         )

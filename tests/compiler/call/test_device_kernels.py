@@ -1,6 +1,7 @@
 """Eager ops on a device as kernels of our own, run by this processor in a GPU's place: the numbers of NumPy."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from minitorch.compiler.backends.cuda import finding_attention
 from minitorch.compiler.backends.llvm.driver import aligned
 from minitorch.compiler.call import device_kernels, eager_backend
 from minitorch.compiler.call import launches as launching
-from minitorch.engine import bfloat16, modes
+from minitorch.engine import bfloat16, gpu, modes
 from minitorch.engine.node import new_tensor
 from minitorch.nn import functional as F
 from minitorch.ops import native
@@ -711,3 +712,136 @@ def test_halves_are_normalised_beside_float32(launcher, name):
         assert mine.dtype == (half if i < 2 else np.float32)
         atol = rough if i < 2 else 1e-4
         np.testing.assert_allclose(mine.host.astype(np.float32), other, rtol=atol, atol=atol)
+
+
+def test_what_a_rule_reads_is_found_out_by_its_lines(launcher):
+    def gradient(x):
+        y = x * 1  # whose rule reads neither x nor y
+        y += 1
+        y[..., 0] *= 2
+        z = minitorch.zeros_like(x)
+        z.copy_(x)
+        z.add_(x).mul_(2)
+        (y * y + z * y).sum().backward()
+        return x.grad
+
+    array = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    wanted = gradient(minitorch.tensor(array, requires_grad=True))
+    for _ in range(3):
+        np.testing.assert_allclose(gradient(there(array, True)).host, wanted, rtol=1e-5)
+    x = there(array, True)
+    y = x * x
+    x.detach().add_(1)
+    with pytest.raises(RuntimeError, match="needs the values of then"):
+        y.sum().backward()
+
+
+def test_what_needs_numbers_while_it_is_written_down_is_left_to_the_library(launcher):
+    places = minitorch.searchsorted(there(np.array([1.0, 3.0, 5.0])), there(np.array(4.0)))
+    assert int(places._data.host) == 2
+
+
+def test_what_is_written_over_itself_is_copied_first(launcher, monkeypatch):
+    """A GPU writes elements in no order."""
+    write = DeviceArray.__setitem__
+
+    def backwards(self, key, value):
+        target = self.host[key]
+        if isinstance(value, DeviceArray) and value.ndim and np.may_share_memory(target, value.host):
+            for i in range(len(target)):
+                target[i] = value.host[i]
+        else:
+            write(self, key, value)
+
+    monkeypatch.setattr(DeviceArray, "__setitem__", backwards)
+    array = np.arange(12.0, dtype=np.float32)
+    for requires_grad in (False, True):
+        results = []
+        for make in (there, minitorch.tensor):
+            x = make(array).requires_grad_(requires_grad) * 1
+            x[1:] = x[:-1]
+            x[2:5].copy_(x[1:4])
+            m = x.reshape(3, 4)
+            m[:, 1:] += m[:, :-1]
+            results.append(x.detach())
+        assert results[0].tolist() == results[1].tolist()
+
+
+def test_an_expanded_tensor_is_not_written_into(launcher, monkeypatch):
+    flags = lambda array: SimpleNamespace(c_contiguous=array.host.flags.c_contiguous)  # CuPy's know no more
+    monkeypatch.setattr(DeviceArray, "flags", property(flags), raising=False)
+    with pytest.raises(RuntimeError, match="expanded"):
+        there(np.ones((3, 1), np.float32)).expand(3, 4).add_(1)
+    nothing = np.lib.stride_tricks.as_strided(np.empty(1, np.float32), (0, 3), (0, 0))
+    assert new_tensor(DeviceArray(nothing)).add_(1).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_that_lie_in_another_order_are_added_up_in_float32(launcher, dtype):
+    pytest.importorskip("ml_dtypes")
+    x = minitorch.ones(4096, 3).to(getattr(minitorch, dtype))
+    assert there(x._data).T.sum(1).float().tolist() == [4096.0] * 3
+
+
+INDEXED = {
+    "x[i]": lambda x, i: x[i],
+    "x[:, i]": lambda x, i: x.T[:, i],
+    "x[..., i]": lambda x, i: x.T[..., i],
+    "x[None, i, 0]": lambda x, i: x[None, i, 0],
+    "take": lambda x, i: x.take(i * 4),
+    "gather": lambda x, i: x.gather(0, i.reshape(-1, 1)),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "index_add": lambda x, i: x.index_add(0, i, x[:3]),
+    "index_copy": lambda x, i: x.index_copy(0, i, x[:3]),
+    "index_fill": lambda x, i: x.index_fill(0, i, 2.0),
+    "index_put": lambda x, i: x.index_put((i,), x[0]),
+    "scatter": lambda x, i: x.scatter(0, i.reshape(-1, 1), 2.0),
+    "scatter_add": lambda x, i: x.scatter_add(0, i.reshape(-1, 1), x[:3]),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_index_out_of_range_is_told_of(launcher, monkeypatch, name):
+    """Where the library takes it for another one, as CuPy does."""
+    read, write, add_at = DeviceArray.__getitem__, DeviceArray.__setitem__, np.add.at
+
+    def wrapped(array, key):
+        parts = key if isinstance(key, tuple) else (key,)
+        lengths = [n for n, part in zip(array.shape, parts, strict=False)]
+        if any(part is None or part is ... for part in parts):
+            lengths = [array.shape[-1 if part is not None and parts[0] is ... else 0] for part in parts]
+        wrap = lambda part, n: part % n if isinstance(part, DeviceArray) and part.dtype.kind == "i" else part
+        found = tuple(wrap(part, n) for part, n in zip(parts, lengths, strict=False))
+        return found if isinstance(key, tuple) else found[0]
+
+    monkeypatch.setattr(DeviceArray, "__getitem__", lambda self, key: read(self, wrapped(self, key)))
+    monkeypatch.setattr(
+        DeviceArray, "__setitem__", lambda self, key, new: write(self, wrapped(self, key), new)
+    )
+    monkeypatch.setattr(
+        "minitorch.ops.indexing._add_at",
+        lambda x, key, new: add_at(x.host, tuple(p.host for p in wrapped(x, key)), new.host),
+    )
+    call = INDEXED[name]
+    x = there(np.arange(20, dtype=np.float32).reshape(5, 4))
+    good, bad = there(np.array([0, 4, 1])), there(np.array([0, 5, 1]))
+    with pytest.raises(IndexError, match="out of range"):
+        call(x, bad)
+    expected = call(x, good).tolist()
+    for _ in range(3):
+        call(x, good)
+    call(x, bad)
+    with pytest.raises(IndexError, match="in an earlier call on the GPU"):
+        gpu.tell()
+    assert call(x, good).tolist() == expected
+    gpu.tell()
+
+
+def test_numbers_that_are_others_at_every_call_are_not_kept(launcher, monkeypatch):
+    monkeypatch.setattr(eager_backend, "MOST_NOTED", 20)
+    monkeypatch.setattr(eager_backend, "CALLS", 3)
+    x = there(np.ones(4, np.float32))
+    for i in range(60):
+        assert ((x * (i + 0.5)) + i).tolist() == [2 * i + 0.5] * 4
+    for noted in (device_kernels._met, device_kernels._recorded, device_kernels._lengths):
+        assert 0 < len(noted) <= 20

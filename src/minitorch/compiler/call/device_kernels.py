@@ -19,7 +19,7 @@ import numpy as np
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT
 from minitorch.compiler.call.agreement import agrees
 from minitorch.compiler.call.device_lengths import Lengths, Shapes, as_kernels_see, without_lengths
-from minitorch.compiler.call.eager_backend import MOST_SHAPES, in_use, is_due, kept, making
+from minitorch.compiler.call.eager_backend import MOST_SHAPES, Lately, in_use, is_due, kept, making
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
 from minitorch.compiler.call.launches import DeviceKernel, Launches, Step
 from minitorch.compiler.call.update_kernels import NoKernel
@@ -37,18 +37,19 @@ MOST_QUICK = 4096  # that are found without a second look
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
 MUCH = 1 << 30  # elements, after which large arrays of the same lengths are worth a kernel of their own
 
-_met: dict[Any, int] = kept()
+
+_met: dict[Any, int] = kept(Lately())
 _kernels: dict[Any, DeviceKernel | None] = kept()
 _shapes: dict[Any, int] = kept()  # how many kernels a function has
 # Kernels by the classes, shapes and dtypes of arrays, which lie in the order of their axes; with them: the results'
 # shape, and what to do where that is one launch: this, the shape and dtype of the array that it makes, what makes one,
 # and what knows the stream.
 _quick: dict[Any, tuple[DeviceKernel, Any, tuple[Step, Any, Any, Any, Any] | None]] = kept()
-_lengths: dict[Any, Lengths] = kept()  # what is known of a function's lengths, by all but those
+_lengths: dict[Any, Lengths] = kept(Lately())  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = kept()  # kernels for all lengths, as they are for some
 # Functions before they have kernels.
-_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = kept()
-_computed: dict[Any, int] = kept()  # how many elements these have computed of some lengths
+_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = kept(Lately())
+_computed: dict[Any, int] = kept(Lately())  # how many elements these have computed of some lengths
 _NUMBERS = {float, int, bool, type(None)}
 _UNKNOWN: Any = object()
 
@@ -244,7 +245,10 @@ def _later(
         return None
     met = _met[key] = _met.get(key, 0) + 1
     lengths = as_kernels_see(arrays, shape)
-    known = _lengths.setdefault(without_lengths(key, arrays, lengths), Lengths(lengths))
+    without = without_lengths(key, arrays, lengths)
+    known = _lengths.get(without)
+    if known is None:
+        known = _lengths[without] = Lengths(lengths)
     apart = hasattr(function, "as_a_whole") and _shapes.get(function, 0) < MOST_SHAPES // 2
     vary = known.vary(lengths) and not apart
     expected = _value_by_value(key, arrays, attributes, shape)
@@ -282,7 +286,7 @@ def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], sha
         promised = [promise(length, a.dtype) for length, a in zip(lengths, arrays, strict=True)]
         try:
             _recorded[key] = recorded(function, promised, [list(n) for n in lengths], tree, attributes)
-        except Exception:
+        except (Exception, NumbersMissing):
             # Any error: what the function refuses it refuses again when CuPy runs it, and that is the user's to see;
             # what only a recording fails at, `_made` records again, and warns of.
             _recorded[key] = None

@@ -12,7 +12,7 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT
 from minitorch.compiler.call.agreement import close, largest_of
-from minitorch.compiler.call.eager_backend import MOST_SHAPES, in_use, is_due, kept, making
+from minitorch.compiler.call.eager_backend import MOST_SHAPES, Lately, in_use, is_due, kept, making
 from minitorch.compiler.call.kernels import warn
 from minitorch.compiler.call.launches import Launches
 from minitorch.compiler.call.update_kernels import FLOATS, Changes, NoKernel, changes, fixed_numbers
@@ -23,7 +23,7 @@ from minitorch.compiler.trace.refusal import CompileError
 
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
-_met: dict[Any, int] = kept()
+_met: dict[Any, int] = kept(Lately())
 _shapes: dict[Any, int] = kept()  # how many kernels a function has
 _updates: dict[Any, Update | None] = kept()
 _changes: dict[Any, Changes] = kept()  # what has no kernels yet

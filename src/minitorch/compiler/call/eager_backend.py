@@ -23,6 +23,7 @@ from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.ops.op import OPS, UNLISTED
 
 CALLS = 3  # of one kind, before a kernel is made for it
+MOST_NOTED = 1024  # functions, with their numbers and lengths, of which is known how often they were met
 MOST_SHAPES = 64  # that kernels of one function are made for
 LEAST_CONVOLVED = 1 << 20  # multiplications of a library's convolution: below, its call takes longer
 making = threading.Lock()  # held while kernels are made
@@ -63,10 +64,21 @@ _backends: list[EagerBackend] = []
 _kept: list[dict[Any, Any]] = []
 
 
-def kept() -> dict[Any, Any]:
-    """Return a dict for what is made for the launcher in use: it is emptied when another one is chosen."""
-    _kept.append({})
+def kept(empty: dict[Any, Any] | None = None) -> dict[Any, Any]:
+    """Return a dict (this one) for what is made for the launcher in use: it is emptied when another one is chosen."""
+    _kept.append({} if empty is None else empty)
     return _kept[-1]
+
+
+class Lately(dict[Any, Any]):
+    """What was noted lately, of functions that may come with other numbers, or lengths, at every call."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= MOST_NOTED and key not in self:
+            del self[
+                next((old for old, each in self.items() if not getattr(each, "many", None)), next(iter(self)))
+            ]
+        super().__setitem__(key, value)
 
 
 def is_due(met: int) -> bool:

@@ -68,6 +68,7 @@ class Launcher:
 
     def multiply(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a product."""
+        self.device.of_libraries.take(self.stream())
         self.device.library.launch(product, list(addresses), stream)
 
     def convolve(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
@@ -91,6 +92,12 @@ class Launcher:
             found.data.ptr, array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, stream
         )
         return found
+
+    def settle(self) -> None:
+        """Wait until what was sent has arrived: it may be read on other streams."""
+        stream = self.stream()
+        if not stream.is_capturing():
+            stream.synchronize()
 
     def words(self, count: int) -> np.ndarray:
         """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""

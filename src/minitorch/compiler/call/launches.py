@@ -21,6 +21,7 @@ from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
 from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
+from minitorch.engine import gpu
 from minitorch.engine.dtypes import is_bfloat16
 from minitorch.engine.precision import may_round
 
@@ -128,6 +129,10 @@ class Launches:
                 library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
                 step = functools.partial(_by_library, library, kernel, operands)
             self._steps.append(step)
+        if self._constants or self._checks:
+            launcher.settle()
+        if self._checks:
+            gpu.let_tell(self)
 
     def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan) -> tuple[int, int]:
         """Return what an operand lies in, and how many bytes into it; -1, and its address, if that stays the same."""
@@ -177,6 +182,11 @@ class Launches:
         if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch or self._checks:
             return None
         return self._steps[0], *self._outputs[0]
+
+    def tell(self) -> None:
+        """Raise what a run has found, if it has."""
+        if self._seen != self._none:
+            self._fail()
 
     def _fail(self) -> None:
         """Raise what an earlier run has found."""

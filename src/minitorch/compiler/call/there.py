@@ -18,7 +18,7 @@ from minitorch.compiler.ir.elsewhere import Elsewhere
 from minitorch.compiler.ir.program import Program, Value, in_order
 from minitorch.compiler.schedule.report import BuildReport
 from minitorch.compiler.trace.recorded import Recorded
-from minitorch.engine.gpu import DeviceMemory, on_host
+from minitorch.engine.gpu import DeviceMemory, let_tell, on_host
 
 FEW_NUMBERS = 1 << 18  # bytes that small values touch, at most: those the host computes
 _NUMBERS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -113,6 +113,8 @@ class DeviceProgram:
     def load(self) -> None:
         """Make it ready to run."""
         self.device.load()
+        if self.may_fail:
+            let_tell(self)
         if self._own:
             self._compile_here(self._program, self._own)
 
@@ -125,6 +127,10 @@ class DeviceProgram:
         updates = {number: self.reads.index(target) for number, target in enumerate(own.values())}
         numbers = [place for place, i in enumerate(self.reads) if i in self.numbers]
         self._here = backends.named("native").compile(Program(inputs, mapped), updates, numbers)
+
+    def tell(self) -> None:
+        """Raise what a run has found, if it has."""
+        self.device.tell()
 
     @property
     def may_fail(self) -> bool:

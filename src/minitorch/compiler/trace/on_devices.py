@@ -6,7 +6,7 @@ while the function runs: its arrays are promises, and what is asked for, or kept
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,10 @@ class OnDevices:
                 for value, array in zip(values, found, strict=True)
             ]
 
+    def note_promised(self, value: Value) -> None:
+        """Note that nobody has computed a value, whatever it is made from."""
+        self._promised[value] = True
+
     def is_promised(self, value: Value) -> bool:
         """Tell whether a value is made from inputs whose numbers are not here."""
         known = self._promised
@@ -143,6 +147,21 @@ class OnDevices:
         if place is None or self.lies_on(traced.value) is not None or self._lie[traced.value] is None:
             return traced
         return self.moved(traced, place)
+
+    def staying(self, new: Traced, before: Traced) -> Traced:
+        """Return what is written over an array on a device there too, if it would lie anywhere: a number, say."""
+        place = self.lies_on(before.value)
+        if place is None or self.lies_on(new.value) is not None or self._lie[new.value] is not None:
+            return new
+        return self.moved(new, place)
+
+    def let_follow(self, made: Traced, used: Iterable[Traced]) -> None:
+        """Let what is the same at every call, and lies anywhere, lie where something was made with it."""
+        place = self.lies_on(made.value)
+        for each in used if place is not None else ():
+            # (What has no axes may lie on the host beside a device's.)
+            if each.ndim and self.lies_on(each.value) is None and self._lie[each.value] is None:
+                self._lie[each.value] = place
 
     def lies_on(self, value: Value) -> DeviceMemory | None:
         """Return the device that a value would lie on: that of what it is made from."""

@@ -345,6 +345,12 @@ class Recording(Effects):
     def release(self) -> None:
         """Give the nodes made on the way, as far as somebody keeps them, plain arrays."""
         self.is_over = True
+        for node in reversed(list(self._nodes_made())) if self.memory is not None else ():
+            used: list[Traced] = []
+            _plain([node._inputs, node._attributes], used.append)
+            used += [i._array for i in node._inputs if isinstance(i, Node) and isinstance(i._array, Traced)]
+            if isinstance(node._array, Traced):
+                self.let_follow(node._array, used)
         for node in self._nodes_made():
             for slot in ("_array", "_gradient"):
                 content = getattr(node, slot)

@@ -45,6 +45,13 @@ HANDLERS: dict[str, Callable[..., Any]] = {}
 _writes = [0]  # into any of them, so far
 
 
+def _note_promised(value: Value) -> None:
+    """Note that the numbers of a value are missing, though it may be made from none that are: y[:] = 2."""
+    active: Any = recorder()
+    if active is not None and active.repeats and active.numbers_there:
+        active.note_promised(value)
+
+
 def is_promised(value: Value) -> bool:
     """Tell whether a value's numbers are not here: whoever records computes them elsewhere, and later."""
     active: Any = recorder()
@@ -85,7 +92,9 @@ class Traced:
     def __init__(self, value: Value, array: Any, known: bool = False) -> None:
         if array.__class__ is not np.ndarray and array.__class__ is not Promised:
             array = np.asarray(array)
-        if array.__class__ is not Promised and is_promised(value):
+        if array.__class__ is Promised:
+            _note_promised(value)
+        elif is_promised(value):
             array = array.view(Promised)
         if hints(value.shape) != array.shape or value.dtype != array.dtype:
             raise AssertionError(f"recorded {value}, but NumPy gives {array.dtype}[{array.shape}]")
@@ -157,6 +166,9 @@ class Traced:
     def assign(self, new: Traced) -> None:
         """Write: stand for another value of the same shape from now on, through views as well."""
         self._update()
+        active: Any = recorder()
+        if active is not None and active.repeats and active.memory is not None:
+            new = active.staying(new, self)
         value, array = new.value, new.array
         if value.dtype != self.dtype:
             value, array = make.cast(value, self.dtype), array.astype(self.dtype)
@@ -164,11 +176,13 @@ class Traced:
             value, array = make.expand(value, self.shape), np.broadcast_to(array, self._array.shape)
         if array.strides != self._array.strides:
             # The memory stays what it is: whether a later reshape is a view depends on its layout.
-            laid_out: Any = np.empty_like(self._array)
+            laid_out: Any = np.empty_like(self._array.view(np.ndarray))  # (which may be a promise)
             if array.__class__ is Promised:
                 laid_out = laid_out.view(Promised)
             laid_out[...] = array
             array = laid_out
+        if array.__class__ is Promised:
+            _note_promised(value)
         self._value, self._array, self._known = value, array, new.known
         self._has_changed()
         if self._source is not None:

@@ -10,9 +10,12 @@ import numpy as np
 from minitorch.engine.dtypes import common_dtype, kind_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
+from minitorch.ops.indexing import check_there
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import Op, violated
 from minitorch.ops.shape import RESHAPE
 from minitorch.tensor.convert import as_tensor, choose, is_array, one_axis, operand, tensor_for
+from minitorch.tensor.devices import place_of
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -33,7 +36,15 @@ def apply_to_integers(op: Op, x: Any, y: Any) -> Tensor:
     dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in (x, y)))
     if dtype.kind not in "iu":
         raise RuntimeError(f"{op.name}: expects integers, got {dtype}")
-    return apply(op, *(as_tensor(o, dtype) for o in (x, y)))
+    return apply(op, *(beside(o, x if isinstance(x, Node) else y, dtype) for o in (x, y)))
+
+
+def beside(value: Any, tensor: Any, dtype: Any = None) -> Tensor:
+    """Return a Tensor as it is, and a number as one that lies where another Tensor does."""
+    made = as_tensor(value, dtype)
+    return (
+        made if isinstance(value, Node) or not isinstance(tensor, Node) else made.to(place_of(tensor._array))
+    )
 
 
 def fill_of(value: Any, dtype: Any, name: str) -> Any:
@@ -122,8 +133,9 @@ def index_tensor(index: Any, name: str) -> Tensor:
 
 def check_range(places: Any, length: int, axis: int, name: str) -> None:
     """Refuse an array of indices that point outside an axis."""
-    # On a device the check would wait for the computation; it reports for itself.
-    if places.size and not type(places).__module__.startswith("cupy"):
+    if is_of_device(places):
+        check_there(places, length)
+    elif places.size:
         low, high = places.min(), places.max()
         if violated((low < 0) | (high >= length)):
             raise IndexError(

@@ -25,7 +25,7 @@ from minitorch.tensor.convert import (
     tensor_for,
     to_floating,
 )
-from minitorch.tensor.methods.arguments import apply_to_integers, as_row, check_mask
+from minitorch.tensor.methods.arguments import apply_to_integers, as_row, beside, check_mask
 from minitorch.tensor.methods.public import function, in_place
 
 if TYPE_CHECKING:
@@ -390,10 +390,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if input is None and other is None:
         places = np.nonzero(as_row(as_tensor(condition))._data)
         return tuple(as_tensor(i) for i in places)
-    mask = check_mask(condition, "where")
+    x, y = operand(input, "where"), operand(other, "where")
+    mask = check_mask(beside(condition, x if isinstance(x, Node) else y), "where")
     if mask._array.dtype.kind != "b":
         mask = cast(mask, np.bool_)
-    x, y = operand(input, "where"), operand(other, "where")
     if not isinstance(x, Node) and not isinstance(y, Node):
         x = as_tensor(x)
     return apply(ops.WHERE, mask, *promoted(x, y))

@@ -18,6 +18,8 @@ from minitorch.engine.modes import autocasting, current
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops import indexing as ops
+from minitorch.ops.indexing import check_there
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import Op, violated, zeros
 from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import (
@@ -124,6 +126,8 @@ class Indexing(Node):
             if places._data.size != 1:
                 raise RuntimeError(f"index_select: a 0-d tensor has 1 slice, not {places._data.size}")
             return self.reshape(1)[places].reshape(())
+        if is_of_device(places._data):  # (they were looked at)
+            return apply_unary(ops.GETITEM, self, {"key": (slice(None),) * at + (places._data,)})
         return self[(slice(None),) * at + (places,)]
 
     def take(self: Any, index: Any) -> Tensor:
@@ -224,6 +228,7 @@ class Indexing(Node):
         tensor([9., 2., 9.])
         """
         key = tuple(slice(None) if part is None else _index_part(part, self._data) for part in indices)
+        _check_parts(key, self._data)
         written = as_tensor(values)
         if written._array.dtype != self._array.dtype:
             raise RuntimeError(f"index_put: values are {written._array.dtype}, but x is {self._array.dtype}")
@@ -453,7 +458,7 @@ class Indexing(Node):
         if as_tuple:
             return tuple(new_tensor(p) for p in places)
         if not self.ndim:
-            return new_tensor(np.zeros((len(places[0]), 0), np.int64))
+            return new_tensor(places[0].reshape(-1, 1)[:, :0])
         return new_tensor(np.stack(places, axis=1))
 
     def argwhere(self) -> Tensor:
@@ -526,8 +531,11 @@ def index_key(key: Any, x: Any) -> tuple[Any, Any]:
     if isinstance(key, list) and _means_a_tuple(key):
         key = tuple(key)
     if not isinstance(key, tuple):
-        return None, _index_part(key, x)
+        part = _index_part(key, x)
+        _check_parts((part,), x)
+        return None, part
     parts = tuple([_index_part(part, x) for part in key])
+    _check_parts(parts, x)
     kinds = {part.__class__ for part in parts}
     if kinds.issubset(_BASIC) or kinds.isdisjoint(_SEPARATING):
         return None, parts
@@ -550,6 +558,20 @@ def index_key(key: Any, x: Any) -> tuple[Any, Any]:
 
 
 _SEPARATING = frozenset((slice, type(None), type(...)))
+
+
+def _check_parts(parts: tuple[Any, ...], x: Any) -> None:
+    """Refuse places on a device that are out of range. (NumPy looks for itself.)"""
+    if not is_of_device(x):
+        return
+    axis = 0
+    for part in parts:
+        if part is ...:
+            axis = x.ndim - sum(map(_axes_used, parts)) + axis
+        else:
+            if is_of_device(part) and part.ndim and part.dtype.kind == "i" and axis < x.ndim:
+                check_there(part, x.shape[axis], -x.shape[axis])
+            axis += _axes_used(part)
 
 
 def _means_a_tuple(key: Any) -> bool:

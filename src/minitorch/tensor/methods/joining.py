@@ -489,7 +489,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
         return x[:0]
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(len(x)), r)), dtype=np.int64).reshape(-1, r)
-    return x[new_tensor(places)]
+    return x[new_tensor(places).to(x.device)]
 
 
 # --- as functions: minitorch.f(x) is x.f() -------------------------------------------------------

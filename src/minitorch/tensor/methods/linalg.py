@@ -341,7 +341,7 @@ def first_zero(both: Tensor, check_errors: bool, name: str) -> Tensor:
     """Return which pivot is 0, counted from 1; 0 if none is."""
     zero = both.detach().diagonal(0, -2, -1) == 0
     if not zero.shape[-1]:
-        return new_tensor(np.zeros(zero.shape[:-1], np.int32))
+        return zero.new_zeros(zero.shape[:-1], dtype=np.int32)
     info = cast(where(zero.any(-1), zero.long().argmax(-1) + 1, 0), np.int32)
     if check_errors and bool((info != 0).any()):
         raise ops.LinAlgError(f"{name}: a matrix is singular: a pivot is 0")

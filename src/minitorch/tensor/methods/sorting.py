@@ -15,7 +15,7 @@ from minitorch.engine.record import apply
 from minitorch.ops import sorting as ops
 from minitorch.ops.shape import RESHAPE
 from minitorch.tensor.convert import as_tensor, cast, choose, one_axis, one_int, operand, tensor_for
-from minitorch.tensor.methods.arguments import as_row, last_axis, required_axis
+from minitorch.tensor.methods.arguments import as_row, beside, last_axis, required_axis
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.public import function
 from minitorch.tensor.methods.reductions import ValuesAndIndices, pick, refuse_empty
@@ -265,10 +265,11 @@ class Sorting(Node):
             none = np.zeros(0, np.int64)
             return _answers(values, none.reshape(shape), none, return_inverse, return_counts)
         differs = (data[1:] != data[:-1]).any(axis=tuple(range(1, data.ndim)))
-        starts = np.concatenate([[0], 1 + np.flatnonzero(differs)])
+        places = np.concatenate([np.zeros_like(differs, np.int64, shape=(1,)), np.cumsum(differs)])
+        starts = np.flatnonzero(np.concatenate([np.ones_like(differs, shape=(1,)), differs]))
         values = data[starts] if dim is None else np.moveaxis(data[starts], 0, dim)
-        places = np.concatenate([[0], np.cumsum(differs)]).astype(np.int64).reshape(shape)
-        return _answers(values, places, np.diff([*starts, len(data)]), return_inverse, return_counts)
+        counts = np.diff(np.concatenate([starts, np.full_like(starts, len(data), shape=(1,))]))
+        return _answers(values, places.reshape(shape), counts, return_inverse, return_counts)
 
 
 def searchsorted(
@@ -319,7 +320,7 @@ def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, n
         raise RuntimeError(f"{name}: expects floats, got {x._array.dtype}; write x.float()")
     if not x._data.size:
         raise RuntimeError(f"{name}: of no elements there is none: the tensor has shape {x.shape}")
-    shares = as_tensor(q, None if isinstance(q, Node) else x._array.dtype)
+    shares = beside(q, x, None if isinstance(q, Node) else x._array.dtype)
     if shares._array.dtype != x._array.dtype:
         raise RuntimeError(
             f"{name}: q is {shares._array.dtype}, but x is {x._array.dtype}; write q.to(x.dtype)"
@@ -358,8 +359,9 @@ def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, n
 
 def _answers(values: Any, places: Any, counts: Any, inverse: bool, count: bool) -> Any:
     answers = [new_tensor(values)]
-    answers += [new_tensor(np.asarray(places, np.int64))] if inverse else []
-    answers += [new_tensor(np.asarray(counts, np.int64))] if count else []
+    answers += [
+        new_tensor(each.astype(np.int64)) for each, asked in ((places, inverse), (counts, count)) if asked
+    ]
     return answers[0] if len(answers) == 1 else tuple(answers)
 
 

@@ -87,6 +87,7 @@ class Statistics(Node):
             first, last = (0.0, 0.0 if self.numel() else 1.0) if range is None else range
             low, high = _bounds(self, float(first), float(last), 0.5, "histogram")
             edges = np.linspace(low, high, one_int(bins, "histogram", "bins") + 1).astype(self._array.dtype)
+            edges = np.asarray(edges, like=self._data)
         counts, _ = np.histogram(self._data.reshape(-1), bins=edges, weights=weights, density=density)
         return Histogram(new_tensor(counts.astype(self._array.dtype)), new_tensor(edges))
 
@@ -219,10 +220,8 @@ def _slopes(x: Tensor, axis: int, spacing: Any, edge_order: int) -> Tensor:
         steps = diff(spacing)
     else:
         value = float(spacing)
-        steps = new_tensor(
-            np.full(length - 1, value, dtype=x._array.dtype if kind_of(x._array.dtype) == "f" else None)
-        )
-        steps = cast(steps, x._array.dtype if kind_of(x._array.dtype) == "f" else np.float32)
+        kind = x._array.dtype if kind_of(x._array.dtype) == "f" else np.float32
+        steps = x.new_full((length - 1,), value, dtype=kind)
     steps = steps.reshape(along)
     part = lambda t, a, n: t.narrow(axis, a, n)
     slope = (part(x, 1, length - 1) - part(x, 0, length - 1)) / steps

@@ -546,3 +546,51 @@ def test_a_step_that_is_left_out_where_gradients_overflow(optimizer, where):
     for ours, eager in zip(found, expected, strict=True):
         for one, other in zip(ours, eager, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("backward_outside", [False, True])
+def test_what_is_the_same_at_every_call_lies_where_it_is_used(backward_outside, where):
+    """Numbers written over a tensor of the device's, and masks made of indices."""
+
+    def function(x):
+        overwritten = x.clone()
+        overwritten[:] = 2
+        filled = x * 0
+        filled.fill_(3)
+        places = minitorch.tensor([0, 2]).to(x.device)
+        named = x.index_fill(0, places, 0.5)
+        loss = (named * overwritten + filled * x).sum() + (overwritten * 2).sum()
+        if not backward_outside:
+            loss.backward()
+        return loss, overwritten, filled, minitorch.cat([overwritten, filled])
+
+    run = minitorch.compile(function, fullgraph=True)
+    for i in range(3):
+        given = [minitorch.tensor(normal(3, seed=i)) for _ in range(2)]
+        x, other = given[0].to("cuda").requires_grad_(), given[1].requires_grad_()
+        results, expected = run(x), function(other)
+        if backward_outside:
+            results[0].backward()
+            expected[0].backward()
+        for mine, wanted in zip(results, expected, strict=True):
+            assert there(mine)
+            np.testing.assert_allclose(numbers(mine.detach()), wanted.detach().numpy(), rtol=1e-6)
+        np.testing.assert_allclose(numbers(x.grad), other.grad, rtol=1e-6)
+
+
+@pytest.mark.skipif(REAL, reason="looks at what a stand-in's streams were told")
+def test_calls_on_several_streams_wait_for_each_other():
+    run = minitorch.compile(lambda x: (x.exp().cumsum(0) / 3).softmax(0))
+    x = minitorch.tensor(normal(40)).to("cuda")
+    first, second = minitorch.cuda.Stream(), minitorch.cuda.Stream()
+    told = lambda stream: [each for each in stream.stream.log if each[0] == "wait"]
+    for _ in range(3):
+        run(x)
+    with minitorch.cuda.stream(first):
+        run(x)
+        assert len(told(first)) == 1  # for what was launched before, on no stream of its own
+        run(x)
+    with minitorch.cuda.stream(second):
+        run(x)
+    assert [each[1] is first.stream for each in told(second)] == [True]
+    assert len(told(first)) == 1

@@ -1,5 +1,6 @@
 """How libraries are asked for products: with one that only takes notes."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -45,6 +46,14 @@ def test_a_plain_product_is_cublas_own():
     (*_, (name, arguments)) = notes.calls
     assert name == "cublasGemmStridedBatchedEx"
     assert arguments[1:6] == (0, 0, 16, 8, 4)
+
+
+def test_more_rows_than_32_bits_count():
+    cublas, notes = library()
+    cublas.launch(dataclasses.replace(PLAIN, rows=3 << 30), [512, 512, 512], 3)
+    (*_, (name, arguments)) = notes.calls
+    assert name == "cublasGemmStridedBatchedEx_64"
+    assert [each.value for each in arguments[3:6]] == [16, 3 << 30, 4]
 
 
 def test_what_is_added_is_described_once_and_told_where_it_lies():

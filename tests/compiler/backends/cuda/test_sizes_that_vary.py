@@ -7,12 +7,14 @@ import contextlib
 import dataclasses
 import shutil
 import subprocess
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import minitorch as mt
+import random_shapes
 import some_gpu
 from compiled import BACKENDS
 from minitorch import nn
@@ -473,3 +475,24 @@ def test_attention_of_any_length(size, kind, monkeypatch):
     assert step.cache.eager_calls == 0
     text = str(step.explain()).partition("sizes that vary: s0")[2]
     assert "gradients of keys and values of attention, tiles of" in text
+
+
+@pytest.mark.parametrize(
+    ("length", "function"),
+    [(150, lambda x: x.sort(1)[0]), (150, lambda x: x.argsort(1)), (70_000, lambda x: x.cumsum(1))],
+)
+def test_rows_of_one_length_that_begin_somewhere_else(length, function):
+    """The last three rows, of as many as there are."""
+    run = mt.compile(lambda x: function(x[-3:]), fullgraph=True)
+    for n in (6, 4, 9, 5):
+        x = mt.tensor(normal(n, length))
+        found = run(x.to("cuda"))
+        np.testing.assert_allclose(numbers(found), function(x[-3:]).numpy(), rtol=1e-4, atol=1e-3)
+    assert run.compilations == 2  # of the first length, and of all
+
+
+def test_a_step_of_training_at_random_sizes():
+    """In which something may be empty that a function of NumPy's is given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not random_shapes.difference(55, "native", device="cuda")[0]

@@ -31,7 +31,7 @@ from minitorch.compiler.backends.cuda.convolutions import (
     is_known,
     multiplications,
 )
-from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
+from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence, Turns
 from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.loop_writer import MOST_COUNTED
@@ -263,6 +263,11 @@ class GpuProgram:
 
     def _load(self) -> None:
         device, tasks = self.device, self.tasks
+        # Its memory is one for all calls, and so is that of libraries.
+        self._turns = [Turns(device)]
+        if any(isinstance(task.kernel, (LibraryProduct, LibraryConvolution)) for task in tasks):
+            self._turns.append(device.of_libraries)
+        self._take_turn()
         # Whether any check has failed, which kernels look at; and which, which the host does. Nobody clears them but
         # who has told of it.
         self._failed = device.empty((1,), np.int64)
@@ -293,6 +298,20 @@ class GpuProgram:
         self._sized: dict[tuple[int, ...], _Sized] = {}
         self._note(tasks)
         self.report.tick("link")
+
+    def tell(self) -> None:
+        """Raise what a run has found, if it has."""
+        if self._checks and self._seen != self._none:
+            with self._lock:
+                error = self._look(RuntimeError)
+            if error is not None:
+                raise error
+
+    def _take_turn(self) -> None:
+        """Let what comes wait for what this has begun on another stream."""
+        stream = self.device.stream()
+        for each in self._turns:
+            each.take(stream)
 
     # --- the table of addresses ---
 
@@ -502,7 +521,8 @@ class GpuProgram:
 
         checked: whether indices were looked at since the last such step.
         """
-        read, written = self.schedule.call_operands(group)
+        with comparing_surely(self.schedule.program.guards):
+            read, written = self.schedule.call_operands(group)
 
         def at(value: Value) -> Any:
             shape = evaluated(value.shape, binding)
@@ -639,6 +659,7 @@ class GpuProgram:
         with self._lock:
             if self._checks and self._seen != self._none:
                 return self._look(RuntimeError)
+            self._take_turn()
             sized = self._at(sizes)
             if sized is None:
                 self._error = self._for_sizes(sizes).launch(addresses, numbers)
@@ -663,6 +684,7 @@ class GpuProgram:
 
     def _run(self, inputs: list[Any], times: list[float] | None = None) -> list[Any]:
         device, program, sizes = self.device, self.schedule.program, self.sizes_of(inputs)
+        self._take_turn()
         sized = self._at(sizes)
         if sized is None:
             return self._for_sizes(sizes)(inputs)

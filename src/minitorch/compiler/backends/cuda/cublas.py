@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ _PLAIN, _ADDS_ROW = 1, 4
 _IN_COMPUTED_DTYPE = 2
 _FOUND_BYTES = 96  # of an algorithm with what is known of it
 MOST_ALIGNED = 256
+MOST_IN_32_BITS = (1 << 31) - 1  # the library's numbers, but where it says otherwise
 
 
 def _loaded(name: str) -> list[str]:
@@ -44,6 +46,7 @@ class Cublas:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._plans: dict[Any, _Plan] = {}
+        self._lock = threading.Lock()  # (a stream is chosen by one call, and used by the next)
 
     @functools.cached_property
     def _library(self) -> Any:
@@ -83,37 +86,46 @@ class Cublas:
 
     def launch(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
         """Launch a product on a stream."""
-        if product.is_finished:
-            self._launch_finished(product, addresses, stream)
-            return
+        with self._lock:
+            if product.is_finished:
+                self._launch_finished(product, addresses, stream)
+            else:
+                self._launch_plain(product, addresses, stream)
+
+    def _launch_plain(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
+        """Launch a product to which nothing is added."""
         p = product
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
         self.prepare()  # (another stream takes the workspace away)
         kind, made = _DTYPES[p.dtype.name], _DTYPES[p.made.name]
         number = ctypes.c_double if p.dtype == np.float64 else ctypes.c_float
         first, second, sizes = _in_columns(p)
+        numbers = (*sizes, p.summed, first.matrix.apart, second.matrix.apart, p.c.apart, p.batches)
+        wide = max(numbers) > MOST_IN_32_BITS
+        down, across, summed, *apart, batches = map(ctypes.c_int64, numbers) if wide else numbers
         self._call(
-            "cublasGemmStridedBatchedEx",
+            "cublasGemmStridedBatchedEx_64" if wide else "cublasGemmStridedBatchedEx",
             self._handle,
             first.turned,
             second.turned,
-            *sizes,
-            p.summed,
+            down,
+            across,
+            summed,
             ctypes.byref(number(1.0)),
             ctypes.c_void_p(addresses[first.operand]),
             kind,
-            first.matrix.apart,
+            apart[0],
             ctypes.c_longlong(first.matrix.batch),
             ctypes.c_void_p(addresses[second.operand]),
             kind,
-            second.matrix.apart,
+            apart[1],
             ctypes.c_longlong(second.matrix.batch),
             ctypes.byref(number(float(p.adds))),
             ctypes.c_void_p(addresses[2]),
             made,
-            p.c.apart,
+            apart[2],
             ctypes.c_longlong(p.c.batch),
-            p.batches,
+            batches,
             _computed(p),
             _ANY_ALGORITHM,
         )

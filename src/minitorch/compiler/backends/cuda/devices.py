@@ -154,6 +154,31 @@ class Device(Protocol):
     def synchronize(self) -> None:
         """Wait until all that was begun is done."""
 
+    def stream(self) -> Any:
+        """Return what is current of the orders in which work is done: it has a `ptr`. None: there is one alone."""
+
+    def let_wait(self, stream: Any, other: Any) -> None:
+        """Let a stream wait for all that another was asked for so far."""
+
+    @property
+    def of_libraries(self) -> Turns:
+        """The turns of those who let libraries compute in memory that these keep."""
+
+
+class Turns:
+    """Lets what uses the same memory go one after the other, whichever streams it is launched on."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._last: Any = None
+
+    def take(self, stream: Any) -> None:
+        """Let what is launched from now on, on a stream, wait for all that was before, on another."""
+        last = self._last
+        if last is not None and stream is not last and stream.ptr != last.ptr:
+            self._device.let_wait(stream, last)
+        self._last = stream
+
 
 class Emulated:
     """This processor in a GPU's place: blocks and threads one after the other (backwards: the last first)."""
@@ -273,6 +298,18 @@ class Emulated:
 
     def synchronize(self) -> None:
         """Nothing is begun that is not done."""
+
+    def stream(self) -> Any:
+        """Everything is done when it is asked for."""
+        return None
+
+    def let_wait(self, stream: Any, other: Any) -> None:
+        """Nobody has to."""
+
+    @functools.cached_property
+    def of_libraries(self) -> Turns:
+        """The turns of those who let NumPy compute."""
+        return Turns(self)
 
 
 class OneByOne:
@@ -573,6 +610,27 @@ class Cuda:
     def synchronize(self) -> None:
         """Wait until all that was begun is done."""
         self.cupy.cuda.get_current_stream().synchronize()
+
+    def stream(self) -> Any:
+        """Return the current stream."""
+        return self.cupy.cuda.get_current_stream()
+
+    def let_wait(self, stream: Any, other: Any) -> None:
+        """Let a stream wait for all that another was asked for so far."""
+        if stream.is_capturing():  # (a graph that a person makes: nothing outside of it can be waited for)
+            return
+        event = self.cupy.cuda.Event(disable_timing=True)
+        try:
+            event.record(other)
+        except self.cupy.cuda.runtime.CUDARuntimeError:  # it was somebody else's, and is no more
+            self.cupy.cuda.Device().synchronize()
+        else:
+            stream.wait_event(event)
+
+    @functools.cached_property
+    def of_libraries(self) -> Turns:
+        """The turns of those who let cuBLAS and cuDNN compute in the memory that these keep."""
+        return Turns(self)
 
 
 def _rounding() -> tuple[bool, str]:

@@ -65,7 +65,7 @@ from minitorch.compiler.ir.index import (
     total,
 )
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.ir.sizes import is_fixed, surely_at_most, typical
+from minitorch.compiler.ir.sizes import Size, is_fixed, spelled, surely_at_most, typical
 from minitorch.compiler.schedule.groups import SORTS, Contradiction, Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
@@ -146,6 +146,16 @@ def _attention_key(attention: Attention) -> Any:
     )
 
 
+def _all_with_sizes(body: Body, write: Callable[[], list[Any]]) -> list[Any]:
+    """Write kernels of the same operands in which sizes may vary: those of where something begins, say."""
+    names: dict[Size, str] = {}
+    with spelled(lambda size: names.setdefault(size, f"%size.{len(names)}")):
+        kernels = write()
+    for kernel in kernels if names else ():
+        kernel.operands, kernel.sizes = [*body.operands, *((SIZE, size) for size in names)], len(names)
+    return kernels
+
+
 class GpuLowering(Lowering):
     """Writes groups as kernels for a GPU."""
 
@@ -207,15 +217,22 @@ class GpuLowering(Lowering):
             return [self.write(loop)]
         rows = total(loop.outer)
         sums, before = (Scratch(rows * pieces * dtype.itemsize) for _ in range(2))
-        first = write_scan(loop, None, pieces=pieces, sums=loop.body.operand(sums))
-        if first is None:
+
+        def first_and_last() -> list[Any]:
+            made = write_scan(loop, None, pieces=pieces, sums=loop.body.operand(sums))
+            if made is None:
+                return []
+            return [made, write_scan(loop, None, pieces=pieces, before=loop.body.operand(before))]
+
+        written = _all_with_sizes(loop.body, first_and_last)
+        if not written:
             return [self.write(loop)]
+        first, last = written
         row, piece = Dim(rows), Dim(pieces)
         where = (0, ((row, pieces), (piece, 1)))
         body = Body(self.is_stored, self.rows)
         between, node = Loop(body, [row], [piece], True), body.read(sums, where, dtype)
         between.folds.append(LoopFold(fold.value, fold.function, node, "scan", body.operand(before), where))
-        last = write_scan(loop, None, pieces=pieces, before=loop.body.operand(before))
         return [first, self.write(between), last]
 
     def sort(self, group: Group) -> list[Any]:
@@ -227,9 +244,8 @@ class GpuLowering(Lowering):
         operand, where = body.operand(value), body.place(value, index)
         size = scratch_bytes(x.dtype, x.size, along.size)
         scratch = body.operand(Scratch(size)) if size else None
-        return write_sort(
-            Rows(body, group.outer, along, node, operand, where, value.primitive == "argsort", scratch)
-        )
+        rows = Rows(body, group.outer, along, node, operand, where, value.primitive == "argsort", scratch)
+        return _all_with_sizes(body, lambda: write_sort(rows))
 
     def attention(self, group: Group) -> list[Any]:
         """Return attention's kernels, on what is read and written in this group."""
