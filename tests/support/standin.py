@@ -29,8 +29,7 @@ class DeviceArray:
     made_on = None  # the device that is in use, where there are several (standin_cupy.py)
 
     def __init__(self, host):
-        host = host if isinstance(host, np.ndarray) else np.asarray(host)
-        self.host = host.view() if host.base is None else host  # (so that `base` is one of it and its views)
+        self.host = host if isinstance(host, np.ndarray) else np.asarray(host)
         self.device = type(self).made_on
         _made[id(self.host)] = self
 

@@ -370,7 +370,7 @@ def _rounds_a_factor_to(product: Value) -> np.dtype | None:
 def _half_of(value: Value, scaled: bool = False) -> np.dtype | None:
     """Return which half a float32 was, but for a number that it is multiplied by. scaled: for any number."""
     while value.dtype not in HALVES:
-        function = value.attributes.get("function")
+        function = value.attributes.get("function") if value.primitive == "map" else None
         known = function == "multiply" and number(value.inputs[1]) is not None
         scales = known or (scaled and function == "multiply" and _is_one_number(value.inputs[1]))
         if value.primitive not in VIEWS and function != "cast" and not scales:

@@ -6,13 +6,10 @@ thread after thread, where there is no GPU.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
-import sys
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -396,30 +393,6 @@ def shared_out(lengths: list[int], most: int) -> list[list[int]]:
     return [parts[i] for i in sorted(range(len(parts)), key=lambda i: -totals[i])]
 
 
-SHORT_TURN = 0.0005  # seconds
-_turns = threading.Lock()
-_short: list[float] = []  # the usual turns, for each who asked for short ones
-
-
-@contextlib.contextmanager
-def short_turns() -> Iterator[None]:
-    """Let Python's threads take short turns while some of them make kernels.
-
-    One that makes a kernel asks for its turn some forty times, after every look at LLVM, the assembler or a file; while
-    another thread computes (as the one that records does) it would wait 5 ms for each.
-    """
-    with _turns:
-        _short.append(_short[0] if _short else sys.getswitchinterval())
-        sys.setswitchinterval(min(_short[0], SHORT_TURN))
-    try:
-        yield
-    finally:
-        with _turns:
-            usual = _short.pop()
-            if not _short:
-                sys.setswitchinterval(usual)
-
-
 class Cuda:
     """A GPU of NVIDIA's, through CuPy."""
 
@@ -491,8 +464,6 @@ class Cuda:
 
         return finished
 
-    @short_turns()
-    @short_turns()
     def _module(self, kernels: list[Kernel], number: int, processor: str) -> list[Any]:
         self.cupy.cuda.Device(number).use()  # (each thread has to say so)
         text, module = gpu_text(kernels), self.cupy.cuda.function.Module()
