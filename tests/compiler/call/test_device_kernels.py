@@ -642,3 +642,20 @@ def test_halves_are_normalised_beside_float32(launcher, name):
         assert mine.dtype == (half if i < 2 else np.float32)
         atol = rough if i < 2 else 1e-4
         np.testing.assert_allclose(mine.host.astype(np.float32), other, rtol=atol, atol=atol)
+
+
+def test_attention_of_halves_is_differentiated_twice(launcher):
+    pytest.importorskip("ml_dtypes")
+    draw, half = np.random.default_rng(0), np.dtype(minitorch.bfloat16)
+    minitorch.zeros(1, dtype=half)
+    arrays = [draw.normal(size=(1, 2, 6, 4)).astype(half) for _ in range(3)]
+
+    def run(make, dtype):
+        tensors = [make(each.astype(dtype)).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*tensors, is_causal=True)
+        (slope,) = minitorch.autograd.grad((out * out).sum(), tensors[:1], create_graph=True)
+        (slope * slope).sum().backward()
+        return [each.grad for each in tensors]
+
+    for mine, other in zip(run(there, half), run(minitorch.tensor, np.float32), strict=True):
+        assert np.abs(mine.host.astype(np.float32) - other).max() < 2e-2 * np.abs(other).max()
