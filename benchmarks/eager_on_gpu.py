@@ -81,6 +81,20 @@ def rows(t: Any) -> dict[str, Any]:
             return lambda: f.conv2d(images, kernel, padding=1).backward(ones)
         return lambda: f.conv2d(images, kernel, padding=1)
 
+    def convolutions(n: int, image: int) -> Any:
+        layers = []
+        for _ in range(4):
+            layers += [t.nn.Conv2d(64, 64, 3, padding=1), t.nn.BatchNorm2d(64), t.nn.ReLU()]
+        model = t.nn.Sequential(*layers).to("cuda")
+        images = t.randn(n, 64, image, image, device="cuda")
+
+        def run() -> None:
+            with t.autocast("cuda", dtype=t.bfloat16):
+                out = model(images)
+            out.float().mean().backward()
+
+        return run
+
     def attention(batch: int, length: int, backward: bool, **how: Any) -> Any:
         q, k, v = (
             t.randn(batch, 8, length, 64, device="cuda", **how).requires_grad_(backward) for _ in range(3)
@@ -99,9 +113,9 @@ def rows(t: Any) -> dict[str, Any]:
         classes = t.randint(0, outside, (rows,), device="cuda")
         scaler = t.amp.GradScaler("cuda", enabled=half == t.float16)
 
-        def step() -> None:
+        def in_halves() -> None:
             optimizer.zero_grad()
-            with t.autocast("cuda", dtype=half or t.bfloat16, enabled=half is not None):
+            with t.autocast("cuda", dtype=half):
                 loss = f.cross_entropy(model(batch), classes)
             scaler.scale(loss).backward()
             scaler.step(optimizer)
@@ -112,9 +126,9 @@ def rows(t: Any) -> dict[str, Any]:
             f.cross_entropy(model(batch), classes).backward()
             optimizer.step()
 
-        chosen = plain if half is None else step
-        chosen()
-        return chosen if whole else optimizer.step
+        step = plain if half is None else in_halves
+        step()
+        return step if whole else optimizer.step
 
     for size, n in (("small", 64), ("large", 4096)):
         made[f"matmul {size}"] = functools.partial(matmul, n)
@@ -124,6 +138,9 @@ def rows(t: Any) -> dict[str, Any]:
         made[f"conv forward+backward {size}"] = functools.partial(conv, n, image, True)
         made[f"conv forward+backward bfloat16 {size}"] = functools.partial(
             conv, n, image, True, dtype=t.bfloat16
+        )
+        made[f"4 conv, batch norm, relu forward+backward autocast bfloat16 {size}"] = functools.partial(
+            convolutions, n, image
         )
     for size, n, length in (("small", 2, 64), ("large", 16, 1024)):
         for name, how in (("", {}), (" bfloat16", {"dtype": t.bfloat16})):
@@ -164,7 +181,7 @@ def main() -> None:
 
     mine, theirs = rows(minitorch), rows(torch)
     waits = (minitorch.cuda.synchronize, torch.cuda.synchronize)
-    print(f"{'µs':38}{'minitorch':>12}{'PyTorch':>12}{'ratio':>8}", flush=True)
+    print(f"{'µs':64}{'minitorch':>12}{'PyTorch':>12}{'ratio':>8}", flush=True)
     for name in mine:
         if not all(word in name for word in sys.argv[1:]):
             continue
@@ -174,10 +191,10 @@ def main() -> None:
                 calls[0]()
             rounds = [(timed(calls[0], waits[0]), timed(calls[1], waits[1])) for _ in range(ROUNDS)]
         except Exception as error:
-            print(f"{name:38}{type(error).__name__}: {error}"[:150], flush=True)
+            print(f"{name:64}{type(error).__name__}: {error}"[:150], flush=True)
             continue
         ours, other = (statistics.median(each) for each in zip(*rounds, strict=True))
-        print(f"{name:38}{ours:12.1f}{other:12.1f}{ours / other:8.2f}", flush=True)
+        print(f"{name:64}{ours:12.1f}{other:12.1f}{ours / other:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

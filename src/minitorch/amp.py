@@ -10,6 +10,7 @@ that was too much.
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import warnings
 from collections.abc import Callable
@@ -26,7 +27,6 @@ from minitorch.ops.native import natively_there
 from minitorch.ops.sparse import Coo
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import has_gpu
-from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.torch_types import pytorchs, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -233,9 +233,8 @@ class GradScaler:
                 np.multiply(numbers, inverses[there], out=numbers, casting="same_kind")
                 if numbers.size:  # (after that: so it is seen from the gradient that is left)
                     finite.setdefault(there, []).append(_are_finite(numbers))
-        found = tensor(False, device=self._scale.device)
-        for flags in finite.values():
-            found = found | new_tensor(~_all(np.stack(flags))).to(self._scale.device)
+        of_each = [new_tensor(_not_all(np.stack(flags))).to(self._scale.device) for flags in finite.values()]
+        found = functools.reduce(operator.or_, of_each or [tensor(False, device=self._scale.device)])
         self._unscaled = (*self._unscaled, (id(optimizer), found))
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -268,13 +267,16 @@ class GradScaler:
             raise RuntimeError("GradScaler.update: no optimiser made a step since the last update()")
         else:
             found = functools.reduce(lambda one, other: one | other, (flag for _, flag in self._unscaled))
-            smaller, larger = (
-                (scale.double() * factor).float() for factor in (self._backoff_factor, self._growth_factor)
+            chosen, count = _chosen(
+                scale._data,
+                counted._data,
+                found._data,
+                backoff=float(self._backoff_factor),
+                growth=float(self._growth_factor),
+                interval=int(self._growth_interval),
             )
-            successful = counted + 1
-            grows = successful == self._growth_interval
-            scale.copy_(where(found, smaller, where(grows & larger.isfinite(), larger, scale)))
-            counted.copy_(where(found | grows, 0, successful))
+            scale.copy_(new_tensor(chosen))
+            counted.copy_(new_tensor(count))
         self._unscaled, self._stepped = (), ()
 
     def get_scale(self) -> float:
@@ -345,8 +347,21 @@ def _are_finite(numbers: Any) -> Any:
 
 
 @natively_there
-def _all(flags: Any) -> Any:
-    return flags.all()
+def _not_all(flags: Any) -> Any:
+    return ~flags.all()
+
+
+@natively_there
+def _chosen(
+    scale: Any, counted: Any, found: Any, *, backoff: float, growth: float, interval: int
+) -> tuple[Any, Any]:
+    """Return the scale of the next step, and how many good steps there were at it. found: something infinite."""
+    with np.errstate(over="ignore"):
+        smaller, larger = ((scale.astype(np.float64) * by).astype(np.float32) for by in (backoff, growth))
+    successful = counted + 1
+    grows = successful == interval
+    kept = np.where(grows & np.isfinite(larger), larger, scale)
+    return np.where(found, smaller, kept), successful * np.logical_not(found | grows)
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any = None) -> Any:

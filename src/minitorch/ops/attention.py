@@ -22,7 +22,7 @@ def _weights(q: Array, k: Array, scale: float, causal: bool) -> Array:
     if causal:
         like = getattr(q, "_data", q)  # (of a Tensor, where a derivative is differentiated)
         later = np.arange(k.shape[-2], like=like) > np.arange(q.shape[-2], like=like)[:, None]
-        scores = scores + np.where(later, -math.inf, 0.0).astype(q.dtype)
+        scores = scores + np.where(later, -math.inf, 0.0).astype(like.dtype)
     return SOFTMAX(scores, axis=-1)
 
 

@@ -845,3 +845,20 @@ def test_numbers_that_are_others_at_every_call_are_not_kept(launcher, monkeypatc
         assert ((x * (i + 0.5)) + i).tolist() == [2 * i + 0.5] * 4
     for noted in (device_kernels._met, device_kernels._recorded, device_kernels._lengths):
         assert 0 < len(noted) <= 20
+
+
+def test_attention_of_halves_is_differentiated_twice(launcher):
+    pytest.importorskip("ml_dtypes")
+    draw, half = np.random.default_rng(0), np.dtype(minitorch.bfloat16)
+    minitorch.zeros(1, dtype=half)
+    arrays = [draw.normal(size=(1, 2, 6, 4)).astype(half) for _ in range(3)]
+
+    def run(make, dtype):
+        tensors = [make(each.astype(dtype)).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*tensors, is_causal=True)
+        (slope,) = minitorch.autograd.grad((out * out).sum(), tensors[:1], create_graph=True)
+        (slope * slope).sum().backward()
+        return [each.grad for each in tensors]
+
+    for mine, other in zip(run(there, half), run(minitorch.tensor, np.float32), strict=True):
+        assert np.abs(mine.host.astype(np.float32) - other).max() < 2e-2 * np.abs(other).max()

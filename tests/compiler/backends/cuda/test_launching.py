@@ -315,4 +315,3 @@ def test_kernels_are_made_side_by_side_and_come_back_in_their_order(monkeypatch)
     assert len(together) == 3
     with pytest.raises(ValueError, match="it is wrong"):
         cuda.load([kernel(1, "wrong")])
-    assert sys.getswitchinterval() == usual
