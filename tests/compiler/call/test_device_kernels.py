@@ -1,6 +1,7 @@
 """Eager ops on a device as kernels of our own, run by this processor in a GPU's place: the numbers of NumPy."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -411,6 +412,23 @@ def test_small_kernels_that_wait_for_each_other_are_one_launch(launcher):
     assert float(F.cross_entropy(logits, there(labels))._data.host) == pytest.approx(
         expected.item(), rel=1e-6
     )
+
+
+def test_scratch_memory_of_one_launch_is_kept_for_its_stream(launcher, monkeypatch):
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=(60, 64)).astype(np.float32) for _ in range(2)]
+    x, y, labels = there(arrays[0]), there(arrays[1]), np.arange(60) % 64
+    found = lambda logits: F.cross_entropy(logits, there(labels))._data.host
+    wanted = [F.cross_entropy(minitorch.tensor(each), minitorch.tensor(labels)).numpy() for each in arrays]
+    assert launches(launcher, lambda: found(x)) == 1
+    asked, scratch, current = [], launcher.scratch, SimpleNamespace(ptr=0)
+    monkeypatch.setattr(launcher, "scratch", lambda size: asked.append(size) or scratch(size))
+    monkeypatch.setattr(launcher, "stream", lambda: current)
+    for current.ptr, times in ((0, 0), (77, 1), (77, 0), (0, 0), (2, 2), (2, 2)):
+        for logits, other in zip((x, y), wanted, strict=True):
+            np.testing.assert_allclose(found(logits), other, rtol=1e-5)
+        assert len(asked) == times
+        asked.clear()
 
 
 def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):

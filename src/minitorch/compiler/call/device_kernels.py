@@ -65,6 +65,9 @@ MOST_TRIES = 3  # to make kernels of a function for all lengths
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
 MUCH = 1 << 30  # elements, after which large arrays of the same lengths are worth a kernel of their own
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
+MOST_ROOM = 1 << 16  # bytes of scratch memory that a kernel keeps for a stream
+MOST_ROOMS = 8  # for so many streams
+EACH_THREADS = 2  # the name of a stream that is another one in each thread
 
 _met: dict[Any, int] = {}
 _kernels: dict[Any, DeviceKernel | None] = {}
@@ -254,6 +257,7 @@ class Launches:
             if i not in schedule.updates
         ]
         self._scratch = plan.size
+        self._rooms: dict[int, tuple[Any, int]] = {}  # scratch memory that is kept, by the stream
         self._numbers = sorted(schedule.numbers)
         self._constants: list[Any] = []  # kept as long as this
         self._inputs = len(schedule.program.inputs)
@@ -330,13 +334,22 @@ class Launches:
         if addresses is None:
             addresses = [0 if each is None else address(each) for each in arrays]
         given = [*addresses, *[address(each) for each in made]]
-        if self._scratch:
-            _held, at = launcher.scratch(self._scratch)
-            given.append(at)
         stream = launcher.stream().ptr
+        if self._scratch:
+            _held, at = self._rooms.get(stream) or self._room(stream)
+            given.append(at)
         for step in self._steps:
             step(stream, *given)
         return made
+
+    def _room(self, stream: int) -> tuple[Any, int]:
+        """Return scratch memory, and its address: a single launch's is kept for the next on its stream, which waits."""
+        found = self._launcher.scratch(self._scratch)
+        if len(self._steps) == 1 and self._scratch <= MOST_ROOM and stream != EACH_THREADS:
+            if len(self._rooms) >= MOST_ROOMS:
+                self._rooms.clear()
+            self._rooms[stream] = found
+        return found
 
     def only_step(self) -> tuple[Step, Any, Any] | None:
         """Return the launch, where it is the only one and makes one array, of which shape and dtype; else None."""
@@ -554,7 +567,7 @@ def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any
         for each in inputs:
             kind = each.__class__
             if kind in _NUMBERS:
-                key += kind, each or str(each)  # (0.0 is no -0.0)
+                key += kind, each if each or each is None else str(each)  # (0.0 is no -0.0)
                 continue
             address = each.data.ptr
             if address % ALIGNMENT or not each._c_contiguous:  # (`flags` would take five times as long)
@@ -590,7 +603,10 @@ def _keep_for_quick(
     key: list[Any] = [function]
     for each in inputs:
         kind = each.__class__
-        key += (kind, each or str(each)) if kind in _NUMBERS else (kind, each.shape, each.dtype)
+        if kind in _NUMBERS:
+            key += kind, each if each or each is None else str(each)
+        else:
+            key += kind, each.shape, each.dtype
     only = None
     if kernel.only is not None:
         step, own, dtype = kernel.only
