@@ -178,7 +178,7 @@ def backward(
         backpropagate(roots, seeds, retain_graph=bool(retain_graph))
         return
     # The given arrays stay the giver's own.
-    lent = Lent(seeds) if all(map(Lent.suits, seeds)) else None
+    lent = Lent(seeds) if all(map(Lent.suits, seeds, roots)) else None
     try:
         given = seeds if lent is not None else [copied(seed) for seed in seeds]
         backpropagate(roots, given, retain_graph=bool(retain_graph), lent=lent)

@@ -126,11 +126,11 @@ class Lent:
         self._keepers: list[weakref.ref[Node]] = []
 
     @staticmethod
-    def suits(array: Array) -> bool:
+    def suits(array: Array, root: Node) -> bool:
         """Tell whether an array is one that rules compute on right away, and a copy would take longer than all this."""
-        if array.__class__ is np.ndarray:
-            return array.size >= LARGE and not recordings
-        return is_of_device(array) and not recordings
+        if array.__class__ is not root._array.__class__ or recordings:
+            return False
+        return array.size >= LARGE if array.__class__ is np.ndarray else is_of_device(array)
 
     def may_be_lent(self, order: Iterable[Node]) -> bool:
         """Tell whether these nodes leave the arrays as they are until the walk is done.

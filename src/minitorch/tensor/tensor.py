@@ -304,7 +304,7 @@ class Tensor(
                 "with requires_grad=True, and compute the loss from them outside no_grad()"
             )
         seed = seed_gradient(self, gradient, "backward")
-        if gradient is not None and inputs is None and not create_graph and Lent.suits(seed):
+        if gradient is not None and inputs is None and not create_graph and Lent.suits(seed, self):
             lent = Lent([seed])
             try:
                 backpropagate([self], [seed], retain_graph=bool(retain_graph), lent=lent)

@@ -484,6 +484,23 @@ def test_a_loss_of_any_length_takes_as_many_launches_as_one_of_one(launcher, cla
     assert sum(counts[1100]) > sum(counts[70])  # (labels are more than one block looks at)
 
 
+def test_scratch_memory_of_one_launch_is_kept_for_the_first_stream(launcher, monkeypatch):
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=(60, 64)).astype(np.float32) for _ in range(2)]
+    x, y, labels = there(arrays[0]), there(arrays[1]), np.arange(60) % 64
+    found = lambda logits: F.cross_entropy(logits, there(labels))._data.host
+    wanted = [F.cross_entropy(minitorch.tensor(each), minitorch.tensor(labels)).numpy() for each in arrays]
+    assert launches(launcher, lambda: found(x)) == 1
+    asked, scratch, current = [], launcher.scratch, SimpleNamespace(ptr=0)
+    monkeypatch.setattr(launcher, "scratch", lambda size: asked.append(size) or scratch(size))
+    monkeypatch.setattr(launcher, "stream", lambda: current)
+    for current.ptr, times in ((0, 0), (77, 2), (77, 2), (0, 0), (2, 2)):
+        for logits, other in zip((x, y), wanted, strict=True):
+            np.testing.assert_allclose(found(logits), other, rtol=1e-5)
+        assert len(asked) == times
+        asked.clear()
+
+
 def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):
     monkeypatch.setattr(device_kernels, "agrees", lambda *args: False)
     x = there(np.ones(4, np.float32))

@@ -62,7 +62,7 @@ def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any
         for each in inputs:
             kind = each.__class__
             if kind in _NUMBERS:
-                key += kind, each or str(each)  # (0.0 is no -0.0)
+                key += kind, each if each or each is None else str(each)  # (0.0 is no -0.0)
                 continue
             address = each.data.ptr
             if address % ALIGNMENT or not each._c_contiguous:  # (`flags` would take five times as long)
@@ -98,7 +98,10 @@ def _keep_for_quick(
     key: list[Any] = [function]
     for each in inputs:
         kind = each.__class__
-        key += (kind, each or str(each)) if kind in _NUMBERS else (kind, each.shape, each.dtype)
+        if kind in _NUMBERS:
+            key += kind, each if each or each is None else str(each)
+        else:
+            key += kind, each.shape, each.dtype
     only = None
     if kernel.only is not None:
         step, own, dtype = kernel.only

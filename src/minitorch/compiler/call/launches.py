@@ -26,6 +26,7 @@ from minitorch.engine.dtypes import is_bfloat16
 from minitorch.engine.precision import may_round
 
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
+MOST_ROOM = 1 << 16  # bytes of scratch memory that a single launch keeps for the next one
 Step = Callable[..., None]  # a launch: of a stream, and of addresses
 
 
@@ -93,6 +94,7 @@ class Launches:
             if i not in schedule.updates
         ]
         self._scratch = plan.size
+        self._kept: tuple[Any, int] | None = None  # scratch memory that is kept
         self._numbers = sorted(schedule.numbers)
         self._constants: list[Any] = []  # kept as long as this
         self._inputs = len(schedule.program.inputs)
@@ -169,13 +171,24 @@ class Launches:
         if addresses is None:
             addresses = [0 if each is None else address(each) for each in arrays]
         given = [*addresses, *[address(each) for each in made]]
-        if self._scratch:
-            _held, at = launcher.scratch(self._scratch)
-            given.append(at)
         stream = launcher.stream().ptr
+        if self._scratch:
+            _held, at = self._kept if stream == 0 and self._kept else self._room(stream)
+            given.append(at)
         for step in self._steps:
             step(stream, *given)
         return made
+
+    def _room(self, stream: int) -> tuple[Any, int]:
+        """Return scratch memory, and its address.
+
+        A single launch's is kept for the next on the stream that is there from the beginning: its launches wait for
+        each other, it never ends, and no graph is captured from it. Of any other stream not all of this is so.
+        """
+        found = self.launcher.scratch(self._scratch)
+        if stream == 0 and len(self._steps) == 1 and self._scratch <= MOST_ROOM:
+            self._kept = found
+        return found
 
     def only_step(self) -> tuple[Step, Any, Any] | None:
         """Return the launch, where it is the only one and makes one array, of which shape and dtype; else None."""
