@@ -53,11 +53,10 @@ class Capture:
         for tell in self._tells:
             tell()
         runtime, stream = self._cupy.cuda.runtime, self._cupy.cuda.get_current_stream().ptr
-        for there, host in self._pieces:
+        for place, (there, host) in enumerate(self._pieces, 1):
             # (The driver has a copy of so few bytes when this returns.)
-            runtime.memcpyAsync(
-                there.data.ptr, host.ctypes.data, host.nbytes, runtime.memcpyHostToDevice, stream
-            )
+            size = host.nbytes if place < len(self._pieces) else host.itemsize * self._used
+            runtime.memcpyAsync(there.data.ptr, host.ctypes.data, size, runtime.memcpyHostToDevice, stream)
 
 
 _current: ContextVar[Capture | None] = ContextVar("minitorch_capture", default=None)

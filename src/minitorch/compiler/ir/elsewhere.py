@@ -86,7 +86,7 @@ class Elsewhere:
         erf: Callable[[Any], Any] | None = None,
         kernels: Kernels | None = None,
     ) -> None:
-        self.to_device, self._to_host, self._few_here, self._erf = to_device, to_host, few_here, erf
+        self._to_device, self._to_host, self._few_here, self._erf = to_device, to_host, few_here, erf
         self._kernels = kernels
         self._numbers: dict[Any, Any] = {}  # sent lately
         self.refused: set[Value] = set()
@@ -109,6 +109,10 @@ class Elsewhere:
             except Exception:  # if it is no fault of the library's, NumPy says so
                 self.refused.add(value)
         return evaluate(value, self._here(inputs), binding)
+
+    def to_device(self, array: Any) -> Any:
+        """Return an array there, its elements in the order of its axes, as kernels leave them and expect them."""
+        return self._to_device(np.asarray(array, order="C"))
 
     def prepare(self, values: Iterable[Value]) -> None:
         """Make ready what these values take."""
@@ -206,7 +210,8 @@ class Elsewhere:
         found = left[0] @ right[0] if count[0] == 1 else left @ right
         found = self.map("cast", found, to=_HALF) if halves else found
         order = [*batch, *rows, *columns]
-        return np.transpose(found.reshape([size[i] for i in order]), [order.index(i) for i in out[0]])
+        found = np.transpose(found.reshape([size[i] for i in order]), [order.index(i) for i in out[0]])
+        return self.laid_out(found)
 
     def _reshape(self, value: Value, x: Any, *, shape: tuple[int, ...]) -> Any:
         return self.laid_out(x).reshape(shape)

@@ -191,6 +191,20 @@ def test_values_stay_on_the_device(name, by, kernels):
     np.testing.assert_allclose(found.host, evaluate(value, arrays), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("few_here", [0, 1 << 18])
+@pytest.mark.parametrize("name", ["product", "products"])
+def test_products_lie_in_the_order_of_their_axes(name, few_here):
+    """As kernels leave them: what is computed next meets the same order from the first call on."""
+    make, *arrays = VALUES[name]
+    value = make(*(given(a.shape, a.dtype) for a in arrays))
+    compute = Elsewhere(DeviceArray, DeviceArray.get, few_here)
+    found = compute(value, [DeviceArray(a) for a in arrays])
+    there = found if isinstance(found, DeviceArray) else compute.to_device(found)
+    assert there.host.flags.c_contiguous
+    assert compute.to_device(np.ones((2, 3)).T).host.flags.c_contiguous
+    assert compute.to_device(np.float32(2)).host.shape == ()
+
+
 def test_ptx():
     halves = [("exp", (half,)) for half in HALVES] + [("less", (half, half)) for half in HALVES]
     cases = [*CASES[:8], *halves, ("cast", (BOOL,)), ("not_equal", (F4, F4))]
