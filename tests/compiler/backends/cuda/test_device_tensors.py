@@ -584,3 +584,16 @@ def test_calls_on_several_streams_wait_for_each_other():
         run(x)
     assert [each[1] is first.stream for each in told(second)] == [True]
     assert len(told(first)) == 1
+
+
+def test_what_is_made_there_of_nothing_stays_there():
+    for function in (
+        lambda: minitorch.zeros(3, device="cuda"),
+        lambda: minitorch.arange(4, device="cuda") * 2.0,
+        lambda: minitorch.eye(2, device="cuda").tril(),
+    ):
+        run = minitorch.compile(function, fullgraph=True)
+        for _ in range(4):
+            found = run()
+            assert there(found)
+            np.testing.assert_array_equal(numbers(found), numbers(function()))
