@@ -345,7 +345,7 @@ def _back(g: Any, x: Any) -> Any:
 # Each way is the other's derivative.
 _TO_CPU = Op(
     "to_cpu",
-    lambda x: x.get(),
+    gpu.on_host,
     lambda g, out, x: _TO_CUDA(g, number=place_of(x).index),
     register=False,
     whole=True,

@@ -648,9 +648,9 @@ def test_an_index_out_of_range_is_told_of(launcher, monkeypatch, name):
     expected = call(x, good).tolist()
     for _ in range(3):
         call(x, good)
-    call(x, bad)
+    found = call(x, bad)
     with pytest.raises(IndexError, match="in an earlier call on the GPU"):
-        gpu.tell()
+        found.tolist()
     assert call(x, good).tolist() == expected
     gpu.tell()
 
@@ -663,3 +663,13 @@ def test_numbers_that_are_others_at_every_call_are_not_kept(launcher, monkeypatc
         assert ((x * (i + 0.5)) + i).tolist() == [2 * i + 0.5] * 4
     for noted in (device_kernels._met, device_kernels._recorded, device_kernels._lengths):
         assert 0 < len(noted) <= 20
+
+
+def test_a_kernel_has_no_more_operands_than_a_driver_takes(launcher, monkeypatch):
+    loaded = []
+    load = launcher.load
+    monkeypatch.setattr(launcher, "load", lambda kernels: loaded.extend(kernels) or load(kernels))
+    x = there(np.random.default_rng(0).normal(size=257).astype(np.float32), requires_grad=True)
+    for _ in range(2):
+        x.tanh().cumprod(0).sum().backward()
+    assert 100 < max(len(kernel.operands) for kernel in loaded) <= 512
