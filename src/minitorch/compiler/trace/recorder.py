@@ -69,7 +69,7 @@ from minitorch.compiler.trace.varying import Assumptions
 from minitorch.engine import recording, watch
 from minitorch.engine.gpu import DeviceMemory, device_of, is_writeable, on_host
 from minitorch.engine.modes import current, switch
-from minitorch.engine.node import Node
+from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.versions import synced
 from minitorch.ops.sparse import Coo
 
@@ -962,6 +962,23 @@ class Recording(OnDevices):
             if node._operation is not None:
                 node._inputs = _plain(node._inputs, self.settled)
                 node._attributes = _plain(node._attributes, self.settled)
+        for node in self._nodes_made() if self.memory is not None else ():
+            memory = device_of(node._array)
+            if node._operation is not None and memory is not None:
+                node._inputs = tuple([_beside_others(each, memory) for each in node._inputs])
+
+
+def _beside_others(thing: Any, memory: DeviceMemory) -> Any:
+    """Return what an op on a device was given, of which single numbers without a gradient may lie on the host, there."""
+    array = thing._array if isinstance(thing, Node) else thing
+    if getattr(thing, "_requires_grad", False) or not isinstance(array, np.ndarray) or array.ndim:
+        return thing
+    moved = memory.to_device(array)
+    if not isinstance(thing, Node):
+        return moved
+    made = new_tensor(moved)
+    made._time = thing._time  # (it was there before the op)
+    return made
 
 
 def _own(array: Any) -> Any:
