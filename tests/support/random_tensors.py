@@ -866,11 +866,17 @@ def standin():
         standin_gpu.installed(patch)
         device_kernels.use(StandinLauncher())
         patch.setattr(device_kernels, "CALLS", 2)
+        enabled = mt.are_native_ops_enabled()
         native.meet(DeviceArray)
+        mt.set_native_ops(True)
         for op in OPS.values():
             op.open_to_devices()
-        yield
-        native.forget(DeviceArray)
+        try:
+            yield
+        finally:
+            native.forget(DeviceArray)
+            mt.set_native_ops(enabled)
+            device_kernels.use(StandinLauncher())
 
 
 def work(job):

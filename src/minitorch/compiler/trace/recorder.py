@@ -969,7 +969,7 @@ class Recording(OnDevices):
 
 
 def _beside_others(thing: Any, memory: DeviceMemory) -> Any:
-    """Return what an op on a device was given, of which single numbers without a gradient may lie on the host, there."""
+    """Return what an op on a device was given there: single numbers without a gradient may have lain on the host."""
     array = thing._array if isinstance(thing, Node) else thing
     if getattr(thing, "_requires_grad", False) or not isinstance(array, np.ndarray) or array.ndim:
         return thing
