@@ -324,6 +324,29 @@ def test_a_number_on_the_cpu_goes_along(cupy):
         assert (there.grad.host.tolist(), scale.grad.tolist()) == ([3.0, 3.0], 3.0)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, n: minitorch.where(x > 1, n, x),
+        lambda x, n: minitorch.where(n > 1, x, x * 2),
+        lambda x, n: x.masked_fill(x > 1, n),
+        lambda x, n: x.clamp(-n, n),
+        lambda x, n: minitorch.lerp(x, x * 2, n),
+        lambda x, n: minitorch.maximum(x, n),
+    ],
+)
+def test_a_number_on_the_cpu_goes_along_with_several(cupy, call):
+    found = []
+    for device in ("cuda", "cpu"):
+        x = minitorch.tensor([0.5, 2.0, 3.0], device=device, requires_grad=True)
+        number = minitorch.tensor(1.5, requires_grad=True)
+        call(x, number).sum().backward()
+        found.append([x.grad.get() if device == "cuda" else x.grad, number.grad])
+    for mine, other in zip(*found, strict=True):
+        assert (mine is None) == (other is None)
+        assert other is None or np.array_equal(mine, other)
+
+
 def test_out_of_memory_says_what_was_asked_and_loses_nothing(cupy):
     x = minitorch.ones(1000, device="cuda", requires_grad=True)
     y = (x * 2).sum()

@@ -1,5 +1,8 @@
 """What a user holds of a compiled call (results, gradients, arrays, parameters) is not overwritten by the next call."""
 
+import numpy as np
+import pytest
+
 import minitorch as mt
 from scenarios import batches, both, parameters, trainer
 
@@ -48,3 +51,19 @@ def test_parameters_copied_out_stay(compile):
         step(x, y)
     assert all((a == b).all() for a, b in zip(first, saved, strict=True))
     assert not all((a == b).all() for a, b in zip(first, parameters(model), strict=True))
+
+
+@pytest.mark.parametrize("function", [lambda z: z.real, mt.imag, lambda z: (z.real, z.imag, z * 2)])
+def test_parts_of_complex_arguments(compile, function):
+    run = compile(lambda z: function(z), fullgraph=True)
+    for i in range(3):
+        given = [mt.tensor(np.arange(4) * (i + 2 - 3j)).to(mt.complex64).requires_grad_() for _ in range(2)]
+        found, wanted = (
+            each if isinstance(each, tuple) else (each,) for each in (run(given[0]), function(given[1]))
+        )
+        for mine, other in zip(found, wanted, strict=True):
+            assert mine.dtype == other.dtype
+            np.testing.assert_array_equal(mine.detach().numpy(), other.detach().numpy())
+            for each in (mine, other):
+                each.abs().sum().backward()
+        np.testing.assert_allclose(*[each.grad for each in given])

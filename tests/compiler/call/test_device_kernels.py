@@ -847,9 +847,9 @@ def test_an_index_out_of_range_is_told_of(launcher, monkeypatch, name):
     expected = call(x, good).tolist()
     for _ in range(3):
         call(x, good)
-    call(x, bad)
+    found = call(x, bad)
     with pytest.raises(IndexError, match="in an earlier call on the GPU"):
-        gpu.tell()
+        found.tolist()
     assert call(x, good).tolist() == expected
     gpu.tell()
 
@@ -879,3 +879,13 @@ def test_attention_of_halves_is_differentiated_twice(launcher):
 
     for mine, other in zip(run(there, half), run(minitorch.tensor, np.float32), strict=True):
         assert np.abs(mine.host.astype(np.float32) - other).max() < 2e-2 * np.abs(other).max()
+
+
+def test_a_kernel_has_no_more_operands_than_a_driver_takes(launcher, monkeypatch):
+    loaded = []
+    load = launcher.load
+    monkeypatch.setattr(launcher, "load", lambda kernels: loaded.extend(kernels) or load(kernels))
+    x = there(np.random.default_rng(0).normal(size=257).astype(np.float32), requires_grad=True)
+    for _ in range(2):
+        x.tanh().cumprod(0).sum().backward()
+    assert 100 < max(len(kernel.operands) for kernel in loaded) <= 512

@@ -100,6 +100,7 @@ class DeviceProgram:
         there = Program(program.inputs, [program.outputs[i] for i in self._rest], program.guards)
         device: Any = backend.begin(there, updates, sorted(sent), [moved[i] for i in unread])
         self.device = device
+        self.device.leaves_outputs = True  # (those that the host has are brought)
         # What a program's entry has to know: outputs that are no updates, those that may be written though it fails,
         # and whether something is written back to the host.
         self.given = [self._rest[i] for i in self.device.given]

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.ir.sizes import Binding, Symbol, evaluated, is_fixed, surely_at_most
@@ -252,6 +253,8 @@ def _looks_by_program(array: Any, root: Any) -> list[Look] | None:
         int(n)  # where it lies is known for these sizes
     if not view.size or not np.may_share_memory(view.array, root.array):
         return None
+    if view.dtype != root.dtype:
+        return _look_at_a_part(view.array, root.array)
     shape = root.array.shape
     numbers = _seen_through(chain, np.arange(root.array.size).reshape(shape), root.shape)[1].array
     places = np.stack(np.unravel_index(numbers, shape)) if shape else np.zeros((0, *numbers.shape), np.int64)
@@ -268,6 +271,19 @@ def _looks_by_program(array: Any, root: Any) -> list[Look] | None:
     if not (found == places).all():
         return None
     return [partial(_by_places, start.tolist(), moves.tolist(), numbers.shape, view.flags.writeable)]
+
+
+def _look_at_a_part(view: np.ndarray, root: np.ndarray) -> list[Look] | None:
+    """Return the way to the real or the imaginary part of an array, if that is what a view of another dtype is."""
+    lies = lambda array: (array.dtype, array.shape, array.strides, byte_bounds(array))
+    for part in ("real", "imag") if root.dtype.kind == "c" else ():
+        if lies(view) == lies(getattr(root, part)):
+            return [partial(_part, part)]
+    return None
+
+
+def _part(name: str, thing: Any, binding: Binding) -> Any:
+    return getattr(thing, name)
 
 
 def _seen_through(chain: list[Any], array: np.ndarray, shape: tuple[int, ...]) -> tuple[Value, Any]:

@@ -47,9 +47,9 @@ from minitorch.compiler.trace.recorded import (
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording, watch
-from minitorch.engine.gpu import device_of, is_writeable, on_host
+from minitorch.engine.gpu import DeviceMemory, device_of, is_writeable, on_host
 from minitorch.engine.modes import current, switch
-from minitorch.engine.node import Node
+from minitorch.engine.node import Node, new_tensor
 
 
 def _rank(source: Source) -> tuple[int, int]:
@@ -363,6 +363,10 @@ class Recording(Effects):
             if node._operation is not None:
                 node._inputs = _plain(node._inputs, self.settled)
                 node._attributes = _plain(node._attributes, self.settled)
+        for node in self._nodes_made() if self.memory is not None else ():
+            memory = device_of(node._array)
+            if node._operation is not None and memory is not None:
+                node._inputs = tuple([_beside_others(each, memory) for each in node._inputs])
 
     def settled(self, traced: Traced) -> Any:
         """Return the array of this run, where it belongs, for whoever keeps it."""
@@ -373,6 +377,19 @@ class Recording(Effects):
         else:
             settled = traced.settled()
         return on_host(settled) if memory is None else memory.to_device(settled)
+
+
+def _beside_others(thing: Any, memory: DeviceMemory) -> Any:
+    """Return what an op on a device was given there: single numbers without a gradient may have lain on the host."""
+    array = thing._array if isinstance(thing, Node) else thing
+    if getattr(thing, "_requires_grad", False) or not isinstance(array, np.ndarray) or array.ndim:
+        return thing
+    moved = memory.to_device(array)
+    if not isinstance(thing, Node):
+        return moved
+    made = new_tensor(moved)
+    made._time = thing._time  # (it was there before the op)
+    return made
 
 
 def _own(array: Any) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minitorch.engine.dtypes import common_dtype, kind_of
+from minitorch.engine.gpu import device_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.indexing import check_there
@@ -45,6 +47,18 @@ def beside(value: Any, tensor: Any, dtype: Any = None) -> Tensor:
     return (
         made if isinstance(value, Node) or not isinstance(tensor, Node) else made.to(place_of(tensor._array))
     )
+
+
+def together(*operands: Any) -> Sequence[Any]:
+    """Return operands of which those that are on the CPU and hold a single number lie where the others do."""
+    there: Any = next((o for o in operands if isinstance(o, Node) and device_of(o._array) is not None), None)
+    if there is None:
+        return operands
+    place = place_of(there._array)
+    return [
+        o.to(place) if isinstance(o, Node) and not o._array.ndim and device_of(o._array) is None else o  # type: ignore[attr-defined]
+        for o in operands
+    ]
 
 
 def fill_of(value: Any, dtype: Any, name: str) -> Any:

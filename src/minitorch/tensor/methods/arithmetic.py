@@ -17,7 +17,7 @@ from minitorch.engine.record import apply
 from minitorch.ops import arithmetic as ops
 from minitorch.ops.op import Op, certain, violated
 from minitorch.tensor.convert import as_tensor, binary, cast, operand, promoted, refuse_bools, tensor_for
-from minitorch.tensor.methods.arguments import apply_to_integers, whole
+from minitorch.tensor.methods.arguments import apply_to_integers, together, whole
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.public import function, in_place
 
@@ -130,7 +130,7 @@ class Arithmetic(Node):
         >>> minitorch.tensor([0.0, 10.0]).lerp(minitorch.tensor([10.0, 20.0]), 0.5)
         tensor([ 5., 15.])
         """
-        return apply(ops.LERP, *promoted(self, tensor_for(end, "lerp"), operand(weight, "lerp")))
+        return apply(ops.LERP, *promoted(*together(self, tensor_for(end, "lerp"), operand(weight, "lerp"))))
 
     @in_place
     def addcmul(self: Any, tensor1: Any, tensor2: Any, *old: Any, value: float = 1) -> Tensor:

@@ -25,7 +25,7 @@ from minitorch.tensor.convert import (
     tensor_for,
     to_floating,
 )
-from minitorch.tensor.methods.arguments import apply_to_integers, as_row, beside, check_mask
+from minitorch.tensor.methods.arguments import apply_to_integers, as_row, beside, check_mask, together
 from minitorch.tensor.methods.public import function, in_place
 
 if TYPE_CHECKING:
@@ -396,6 +396,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         mask = cast(mask, np.bool_)
     if not isinstance(x, Node) and not isinstance(y, Node):
         x = as_tensor(x)
+    mask, x, y = together(mask, x, y)
     return apply(ops.WHERE, mask, *promoted(x, y))
 
 

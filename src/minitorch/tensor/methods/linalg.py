@@ -265,7 +265,8 @@ class LinearAlgebra(Node):
             base = matmul(base, base) if n else base
         if result is None:
             result = identity(base.shape[-1], base.shape[-1], base).broadcast_to(base.shape)
-            return where(True, result, base)  # A takes part, with a gradient of 0
+            everywhere = base.new_ones((1, 1), dtype=np.bool_)
+            return where(everywhere, result, base)  # A takes part, with a gradient of 0
         return result
 
 

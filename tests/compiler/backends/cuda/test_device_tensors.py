@@ -559,9 +559,11 @@ def test_what_is_the_same_at_every_call_lies_where_it_is_used(backward_outside, 
         filled.fill_(3)
         places = minitorch.tensor([0, 2]).to(x.device)
         named = x.index_fill(0, places, 0.5)
-        loss = (named * overwritten + filled * x).sum() + (overwritten * 2).sum()
+        number = minitorch.tensor(1.5)
+        loss = (named * overwritten + filled * x * number).sum() + (overwritten * 2).sum() / number
         if not backward_outside:
             loss.backward()
+        assert number.device.type == "cpu"
         return loss, overwritten, filled, minitorch.cat([overwritten, filled])
 
     run = minitorch.compile(function, fullgraph=True)
@@ -594,3 +596,16 @@ def test_calls_on_several_streams_wait_for_each_other():
         run(x)
     assert [each[1] is first.stream for each in told(second)] == [True]
     assert len(told(first)) == 1
+
+
+def test_what_is_made_there_of_nothing_stays_there():
+    for function in (
+        lambda: minitorch.zeros(3, device="cuda"),
+        lambda: minitorch.arange(4, device="cuda") * 2.0,
+        lambda: minitorch.eye(2, device="cuda").tril(),
+    ):
+        run = minitorch.compile(function, fullgraph=True)
+        for _ in range(4):
+            found = run()
+            assert there(found)
+            np.testing.assert_array_equal(numbers(found), numbers(function()))

@@ -216,6 +216,7 @@ class GpuProgram:
         self._binding: Binding = {}  # of the last run
         self.names = [symbol.name for symbol in self._symbols]
         self._checks = [task.group for task in tasks if task.group.kind == "check"]
+        self.leaves_outputs = False  # on the device, where no input lies there either
 
     def leave_out(self, unread: Collection[int]) -> None:
         """Leave out what computes nothing but outputs that nobody reads."""
@@ -696,7 +697,7 @@ class GpuProgram:
         arrays = [*ready, *made]
         addresses = tuple([device.address(arrays[i]) for i in self.taken])
         numbers = tuple([float(inputs[i]) for i in self.order])
-        on_device = any(device.owns(a) for a in inputs)
+        on_device = self.leaves_outputs or any(device.owns(a) for a in inputs)
         if self._checks and self._look(RuntimeError):
             self.fail()
         for step in self._ready_for(sized, addresses, numbers).steps:

@@ -16,6 +16,7 @@ from minitorch.compiler.ir.sizes import surely_equal
 from minitorch.compiler.schedule.groups import Group
 
 MOST_IN_TURN = 16
+MOST_OPERANDS = 512  # of a kernel: the driver takes 4096 bytes
 _EVERYBODYS = ("thread", "block", "shared")
 _OPERAND = re.compile(r"operand(\d+)")
 _SIZE = re.compile(r"size\.(\d+)")
@@ -33,10 +34,21 @@ def in_turn(tasks: list[Task], texts: dict[tuple[int, ...], list[Item]] | None =
         if not alone:
             found += mine
             continue
-        for first in range(0, len(mine), MOST_IN_TURN):
-            few = mine[first : first + MOST_IN_TURN]
-            found.append(few[0] if len(few) == 1 else _as_one(few, texts))
+        found += [few[0] if len(few) == 1 else _as_one(few, texts) for few in _in_parts(mine)]
     return found
+
+
+def _in_parts(tasks: list[Task]) -> list[list[Task]]:
+    """Return tasks in lists, each as long as one kernel can be."""
+    parts: list[list[Task]] = []
+    operands = 0
+    for task in tasks:
+        operands += len(task.kernel.operands)
+        if not parts or len(parts[-1]) == MOST_IN_TURN or operands > MOST_OPERANDS:
+            parts.append([])
+            operands = len(task.kernel.operands)
+        parts[-1].append(task)
+    return parts
 
 
 def _is_of_one_block(task: Task) -> bool:

@@ -10,6 +10,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitorch.compiler.backends.cuda.in_turn import MOST_OPERANDS
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, Part
 from minitorch.compiler.backends.interface import Task
@@ -53,6 +54,7 @@ class _Step:
             and other.small
             and self.threads + other.threads <= MOST_THREADS
             and len(self.tasks) + len(other.tasks) <= MOST_PARTS
+            and sum(len(task.kernel.operands) + 2 for task in (*self.tasks, *other.tasks)) <= MOST_OPERANDS
         )
 
     def join(self, other: _Step) -> None:
