@@ -856,7 +856,7 @@ def standin():
     import pytest
 
     import standin_gpu
-    from minitorch.compiler.call import device_kernels
+    from minitorch.compiler.call import eager_backend
     from minitorch.ops import native
     from minitorch.ops.op import OPS
     from standin import DeviceArray
@@ -864,8 +864,8 @@ def standin():
 
     with pytest.MonkeyPatch.context() as patch:
         standin_gpu.installed(patch)
-        device_kernels.use(StandinLauncher())
-        patch.setattr(device_kernels, "CALLS", 2)
+        eager_backend.use(StandinLauncher())
+        patch.setattr(eager_backend, "CALLS", 2)
         enabled = mt.are_native_ops_enabled()
         native.meet(DeviceArray)
         mt.set_native_ops(True)
@@ -876,7 +876,7 @@ def standin():
         finally:
             native.forget(DeviceArray)
             mt.set_native_ops(enabled)
-            device_kernels.use(StandinLauncher())
+            eager_backend.use(StandinLauncher())
 
 
 def work(job):
