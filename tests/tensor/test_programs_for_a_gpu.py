@@ -663,3 +663,20 @@ def test_a_checkpoint_draws_the_same_numbers_again(cupy, first):
         run(lambda x: nn.functional.dropout(x, 0.5) * minitorch.rand(40, device="cuda"), x).sum().backward()
         gradients.append((x.grad.host.tolist(), minitorch.rand(2, device="cuda").tolist()))
     assert gradients[0] == gradients[1]
+
+
+def test_data_parallel_brings_inputs_to_the_module(cupy):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = nn.Parameter(minitorch.tensor([2.0]))
+
+        def forward(self, pair, *, shift=None):
+            return pair[0] * self.factor + pair[1] + (0 if shift is None else shift["by"])
+
+    net = nn.DataParallel(Scaled().to("cuda"))
+    x = minitorch.ones(3)
+    out = net((x, 1.0), shift={"by": x})
+    assert (str(out.device), out.tolist()) == ("cuda:0", [4.0, 4.0, 4.0])
+    assert nn.DataParallel(Scaled())([x, x]).tolist() == [3.0] * 3
+    assert nn.DataParallel(nn.Identity())(x) is x

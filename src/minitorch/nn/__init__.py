@@ -29,6 +29,7 @@ from minitorch.nn.transformer import *
 from minitorch.nn.vision import *
 
 from minitorch.nn import modules, parallel  # isort: skip (it is made of the above)
+from minitorch.nn.parallel import DataParallel  # isort: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -31,7 +31,7 @@ from minitorch.nn.parameter import UninitializedBuffer, UninitializedParameter, 
 from minitorch.random import fork_rng
 
 __all__ = [
-    "DataParallel", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
     "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d",
     "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
 ]  # fmt: skip
@@ -193,22 +193,3 @@ LazyBatchNorm3d = _lazy_channels("LazyBatchNorm3d", BatchNorm3d)
 LazyInstanceNorm1d = _lazy_channels("LazyInstanceNorm1d", InstanceNorm1d, _LazyInstance)
 LazyInstanceNorm2d = _lazy_channels("LazyInstanceNorm2d", InstanceNorm2d, _LazyInstance)
 LazyInstanceNorm3d = _lazy_channels("LazyInstanceNorm3d", InstanceNorm3d, _LazyInstance)
-
-
-class DataParallel(Module):
-    """PyTorch's wrapper for several GPUs; with one device it runs the module as it is.
-
-    >>> net = DataParallel(minitorch.nn.Sequential(Linear(2, 3)))
-    >>> list(net.state_dict()), net(minitorch.ones(1, 2)).shape
-    (['module.0.weight', 'module.0.bias'], (1, 3))
-    """
-
-    def __init__(
-        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
-    ) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Run the module."""
-        return self.module(*inputs, **kwargs)
