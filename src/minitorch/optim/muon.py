@@ -102,5 +102,5 @@ def rounded(x: Array) -> Array:
     >>> rounded(np.array([1.0, 1.003, 0.3], np.float32))
     array([1.       , 1.       , 0.30078125], dtype=float32)
     """
-    large = x * np.float32(65537.0)
+    large = x * 65537.0
     return large - (large - x)

@@ -37,6 +37,7 @@ class Figures:
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
     Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns;
     `reads_padded`: what is padded for a product is not written out before, pad and all.
+    Of updates: `keeps_rows`: what is known of a row is computed once, and kept for the passes that follow.
     """
 
     serial_elements: int
@@ -60,6 +61,7 @@ class Figures:
     columns_apart: bool = False
     panel_bytes: int = 0
     reads_padded: bool = False
+    keeps_rows: bool = True
 
     def most_after(self, product: Value) -> int:
         """Return how many functions on a product's result may be computed with it."""

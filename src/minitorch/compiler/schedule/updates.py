@@ -57,6 +57,10 @@ def _in_place(grouping: Grouping, value: Value, source: Value) -> bool:
     index = writer.index[value]
     passes = grouping.passes(writer)
     if writer.inner is not None and writer.level(index) == "row":
+        if not grouping.machine.figures.keeps_rows and any(
+            member is not value and value in grouping.made_of(writer, member) for member in writer.members
+        ):
+            return False  # who computes the value once more would find the new one
         made_of = grouping.made_of(writer, value)  # read before the value is known, and kept for the row
     elif passes[value] < max(passes.values()):  # a later pass would find the new numbers
         return False

@@ -24,6 +24,9 @@ from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import assembled, assembler, ptx
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel
+from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.program import Program, interpret
+from random_ir import given
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 
@@ -825,3 +828,28 @@ def test_places_in_sorted_sequences_are_one_kernel(length, backend):
         told = str(run.explain())
         assert "indices below" not in told
         assert "CuPy" not in told
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("shape", [(9, 7), (40, 7), (7, 40)])
+def test_what_is_known_of_a_row_is_not_written_over_what_it_is_made_of(shape, backwards):
+    """Each thread of a row computes it, and again in each pass."""
+    for axis in (0, 1):
+        x, r = given(shape, np.float64), given((shape[1 - axis],), np.float64)
+        row = builder.map_values("add", r, builder.reduce("add", x, (axis,), False))
+        wide = builder.expand(builder.reshape(row, (1, shape[1]) if axis == 0 else (shape[0], 1)), shape)
+        y = builder.map_values("multiply", x, wide)
+        total = builder.reduce("add", builder.map_values("multiply", y, y), (0, 1), False)
+        program = Program(
+            [x, r],
+            [
+                total,
+                builder.map_values("divide", y, builder.expand(builder.reshape(total, (1, 1)), shape)),
+                row,
+            ],
+        )
+        arrays = [np.random.default_rng(i).normal(size=v.shape) for i, v in enumerate(program.inputs)]
+        expected = interpret(program, [each.copy() for each in arrays])
+        found = CudaBackend(Emulated(backwards)).compile(program, {2: 1})(arrays)
+        for mine, other in zip((*found[:2], arrays[1]), expected, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-12)

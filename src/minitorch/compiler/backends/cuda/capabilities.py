@@ -38,6 +38,7 @@ GPU_FIGURES = Figures(
     columns_of_a_block=256,  # its threads: with more columns, a thread for each is more of them
     finishes=True,
     reads_padded=True,  # (a kernel that brings factors to where a library wants them does that, too)
+    keeps_rows=False,  # each thread of a row computes it, in each pass
 )
 
 # What memory can add to by itself while other threads do too.
