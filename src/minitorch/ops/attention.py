@@ -20,7 +20,7 @@ def _weights(q: Array, k: Array, scale: float, causal: bool) -> Array:
     """Return how much of each value a query takes: of those until its own place, if causal."""
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if causal:
-        like = getattr(q, "_data", q)  # (of a Tensor, where a derivative is differentiated)
+        like: Array = getattr(q, "_data", q)  # (of a Tensor, where a derivative is differentiated)
         later = np.arange(k.shape[-2], like=like) > np.arange(q.shape[-2], like=like)[:, None]
         scores = scores + np.where(later, -math.inf, 0.0).astype(like.dtype)
     return SOFTMAX(scores, axis=-1)
