@@ -78,6 +78,7 @@ def _settings() -> dict[str, object]:
         "precision of products": minitorch.get_float32_matmul_precision(),
         "debugging": errors.is_debug(),
         "print options": printing._options,
+        "native ops": minitorch.are_native_ops_enabled(),
         "NumPy's errors": np.geterr(),
         "Ctrl-C": signal.getsignal(signal.SIGINT),
         "the collector": gc.isenabled(),

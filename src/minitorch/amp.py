@@ -72,16 +72,20 @@ class autocast(modes.ModeSwitch):
         super().__init__(self._changed)
 
     def _changed(self, mode: modes.Mode) -> modes.Mode:
-        if not self._enabled:
+        precision = mode.precision or modes.Precision()
+        before = precision.of(self.device_type == "cuda")
+        if before is not None and self._enabled and before == self.fast_dtype:
+            return mode  # one inside another shares what is cast already
+        precision = precision._replace(
+            **{self.device_type: np.dtype(self.fast_dtype) if self._enabled else None}
+        )
+        if precision.cpu is None and precision.cuda is None:
             return mode._replace(precision=None)
         if not modes.autocasting:
             modes.autocasting.append(True)
         if self.device_type == "cuda" and "autocast" not in modes.attention:
             modes.attention.append("autocast")
-        # One inside another shares what is cast already.
-        if mode.precision == self.fast_dtype:
-            return mode
-        return mode._replace(precision=np.dtype(self.fast_dtype), casts={} if self._cache_enabled else None)
+        return mode._replace(precision=precision, casts={} if self._cache_enabled else None)
 
     def __enter__(self) -> autocast:  # type: ignore[override]
         super().__enter__()
@@ -95,7 +99,13 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     ...     is_autocast_enabled("cpu"), is_autocast_enabled("cuda")
     (True, False)
     """
-    return modes.current().precision is not None and (device_type == "cpu") != has_gpu()
+    return _precision(device_type) is not None
+
+
+def _precision(device_type: str) -> Any:
+    """Return the dtype that is cast to on a device; None: nothing is."""
+    precision = modes.current().precision
+    return None if precision is None else precision.of(device_type == "cuda")
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -109,7 +119,7 @@ def get_autocast_dtype(device_type: str) -> Any:
     >>> get_autocast_dtype("cuda")
     dtype('float16')
     """
-    precision = modes.current().precision
+    precision = _precision(device_type)
     chosen = getattr(dtypes, _defaults[device_type]) if precision is None else precision
     return shown(chosen) if pytorchs.on else chosen
 
@@ -375,7 +385,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any =
 
     @functools.wraps(fwd)
     def run(*args: Any, **kwargs: Any) -> Any:
-        precision = modes.current().precision
+        precision = _precision(device_type)
         if args and not isinstance(args[0], Node):  # (the context; beside setup_context there is none)
             args[0]._forward_precision = precision if cast_inputs is None else None
         if cast_inputs is None or precision is None:
@@ -399,7 +409,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
     @functools.wraps(bwd)
     def run(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         precision = getattr(ctx, "_forward_precision", None)
-        with modes.ModeSwitch(lambda mode: mode._replace(precision=precision, casts=None)):
+        with autocast(device_type, precision, enabled=precision is not None, cache_enabled=False):
             return bwd(ctx, *args, **kwargs)
 
     return run

@@ -25,11 +25,12 @@ SIDES = {"few": 4, "many": 96, "on a device": 4}
 def make(request):
     """What makes a square tensor of numbers from a start on, or one like another."""
     side = SIDES[request.param]
-    device = "cpu"
+    device, enabled = "cpu", minitorch.are_native_ops_enabled()
     if request.param == "on a device":
         request.getfixturevalue("gpu")
         device = "cuda"
         if not REAL:
+            minitorch.set_native_ops(False)  # there is nothing to launch kernels on
             native.meet(DeviceArray)
 
     def make(start, requires_grad=False, like=None):
@@ -40,6 +41,7 @@ def make(request):
 
     yield make
     native.forget(DeviceArray)
+    minitorch.set_native_ops(enabled)
 
 
 @pytest.fixture(params=[False, True], ids=["own", "PyTorch's"])

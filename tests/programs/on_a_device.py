@@ -318,18 +318,16 @@ def convolutions_with_flags(torch):
     """A small convolutional network, channels last, with cuDNN's flags."""
     device = chosen(torch)
     torch.manual_seed(12)
-    cudnn = torch.backends.cudnn
-    before = cudnn.allow_tf32, cudnn.benchmark
-    cudnn.benchmark, cudnn.allow_tf32 = device.type == "cuda", False
     nn = torch.nn
-    model = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1)
-    )
-    model = model.to(device, memory_format=torch.channels_last)
-    x = torch.randn(4, 3, 12, 12).to(device, memory_format=torch.channels_last, non_blocking=True)
-    out = model(x).flatten(1)
-    out.square().mean().backward()
-    cudnn.allow_tf32, cudnn.benchmark = before
+    flags = {"enabled": True, "benchmark": device.type == "cuda", "deterministic": False, "allow_tf32": False}
+    with torch.backends.cudnn.flags(**flags):
+        model = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1)
+        )
+        model = model.to(device, memory_format=torch.channels_last)
+        x = torch.randn(4, 3, 12, 12).to(device, memory_format=torch.channels_last, non_blocking=True)
+        out = model(x).flatten(1)
+        out.square().mean().backward()
     return [*out.flatten().tolist(), torch.as_tensor(model[0].weight.grad).abs().sum().item()]
 
 

@@ -680,3 +680,26 @@ def test_data_parallel_brings_inputs_to_the_module(cupy):
     assert (str(out.device), out.tolist()) == ("cuda:0", [4.0, 4.0, 4.0])
     assert nn.DataParallel(Scaled())([x, x]).tolist() == [3.0] * 3
     assert nn.DataParallel(nn.Identity())(x) is x
+
+
+def test_autocast_is_one_for_each_kind_of_device(cupy):
+    """As in PyTorch: tensors elsewhere are computed as they are, and one kind is switched off without the other."""
+    here, there = minitorch.ones(2, 2), minitorch.ones(2, 2, device="cuda")
+    dtypes = lambda: tuple(str(np.dtype((x @ x).dtype)) for x in (here, there))
+    enabled = lambda: tuple(map(minitorch.is_autocast_enabled, ("cpu", "cuda")))
+    with minitorch.autocast("cuda", dtype=minitorch.float16):
+        assert (dtypes(), enabled()) == (("float32", "float16"), (False, True))
+        half = here.half()
+        assert half.exp().dtype == np.float16
+        assert there.half().exp().dtype == np.float32
+        assert nn.functional.mse_loss(half, half).dtype == np.float16
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16):
+            assert (dtypes(), enabled()) == (("bfloat16", "float16"), (True, True))
+            with minitorch.autocast("cuda", enabled=False):
+                assert (dtypes(), enabled()) == (("bfloat16", "float32"), (True, False))
+            assert minitorch.get_autocast_dtype("cpu") == minitorch.bfloat16
+        assert dtypes() == ("float32", "float16")
+    with minitorch.autocast("cpu", dtype=minitorch.float16):
+        assert (dtypes(), enabled()) == (("float16", "float32"), (True, False))
+        assert there.half().exp().dtype == np.float16
+    assert (dtypes(), enabled()) == (("float32", "float32"), (False, False))

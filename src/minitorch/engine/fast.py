@@ -33,7 +33,7 @@ def {name}({parameters}):
         or (complex_met and op.complex is REFUSED)
         or (bfloat16_met and {first}.dtype.kind == 'V' and computed_in_float32(op, ({arrays})))
         or (mode := current()).observers
-        or (mode.precision is not None and op.name in FLOAT32_THERE)
+        or (mode.precision is not None and mode.precision.cuda is not None and op.name in FLOAT32_THERE)
     ){or_uncommon}:
         return {apply}
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from minitorch.engine import capturing
 from minitorch.ops import native
 from minitorch.ops.error_function import erf
 from minitorch.ops.op import OPS
@@ -166,9 +167,10 @@ def out_of_memory(what: str, error: BaseException) -> BaseException:
 def copied(cupy: Any, array: Any, **options: Any) -> Any:
     """Return NumPy's array as CuPy's; one of CuPy's as it is.
 
-    (CuPy fills an array without dimensions by a kernel, which it first has to make, in tenths of a second.)
+    (CuPy fills an array without dimensions by a kernel, which it first has to make, in tenths of a second. But while a
+    graph is captured nothing may be copied from here.)
     """
-    if array.ndim or not isinstance(array, np.ndarray):
+    if array.ndim or not isinstance(array, np.ndarray) or capturing.current() is not None:
         return cupy.asarray(array, **options)
     return cupy.asarray(array.reshape(1), **options).reshape(())
 

@@ -14,13 +14,24 @@ from typing import Any, NamedTuple, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Precision(NamedTuple):
+    """The dtypes that autocast lets products be computed in, on a CPU and on GPUs; None: as they are."""
+
+    cpu: Any = None
+    cuda: Any = None
+
+    def of(self, there: bool) -> Any:
+        """Return the dtype for tensors on a GPU, or for those that are not."""
+        return self.cuda if there else self.cpu
+
+
 class Mode(NamedTuple):
     """Whether to record ops, and who else wants to see what is computed."""
 
     enabled: bool
     observers: tuple[Callable[..., None], ...] = ()  # called with each op: op, inputs, attributes, result
     gradient_check: Callable[..., None] | None = None  # called with each gradient in backward
-    precision: Any = None  # the dtype that autocast lets products be computed in
+    precision: Precision | None = None  # what autocast lets products be computed in
     casts: Any = None  # parameters that were cast to it
     recorder: Any = None  # a recording (compiler/trace) that writes down what this thread computes
     level: Any = None  # the innermost vmap (func/batched) that is being computed

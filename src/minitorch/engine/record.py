@@ -29,7 +29,7 @@ from minitorch.ops.rounding import CAST
 def apply(op: Op, *inputs: Any, **attributes: Any) -> Any:
     """Run `op` on Tensors and Python numbers, and record it if a gradient may be asked for."""
     mode = current()
-    if mode.precision is not None and op.name in FLOAT32_THERE:
+    if mode.precision is not None and mode.precision.cuda is not None and op.name in FLOAT32_THERE:
         inputs = tuple([_widened_there(each) for each in inputs])
     arrays = _arrays_of(op, inputs)
     data = forward(op, arrays, attributes)

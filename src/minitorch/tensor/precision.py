@@ -26,15 +26,21 @@ from minitorch.tensor.convert import cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _chosen(precision: modes.Precision | None, tensor: Any) -> Any:
+    """Return the dtype that autocast chose where a tensor lies; None if it chose none."""
+    return None if precision is None else precision.of(device_of(tensor._data) is not None)
+
+
 def _lowered(mode: modes.Mode, tensor: Any) -> Any:
     """Return a tensor in the dtype that autocast chose; float64, and what is no float, as it is."""
-    if tensor._array.dtype != float32 and not _is_half(tensor._array.dtype):
+    chosen = _chosen(mode.precision, tensor)
+    if chosen is None or (tensor._array.dtype != float32 and not _is_half(tensor._array.dtype)):
         return tensor
     is_parameter = tensor._operation is None and tensor._requires_grad and mode.enabled
     if mode.casts is None or not is_parameter:
-        return cast(tensor, mode.precision)
+        return cast(tensor, chosen)
     if id(tensor) not in mode.casts:
-        mode.casts[id(tensor)] = (tensor, cast(tensor, mode.precision))
+        mode.casts[id(tensor)] = (tensor, cast(tensor, chosen))
     return mode.casts[id(tensor)][1]
 
 
@@ -68,9 +74,10 @@ def in_float32(function: F) -> F:
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
-        if modes.autocasting and modes.current().precision is not None:
+        if modes.autocasting and (precision := modes.current().precision) is not None:
+            wide = functools.partial(_widened_where_chosen, precision)
             with _as_they_are():
-                return function(*_each(_widened, args), **_each_named(_widened, options))
+                return function(*_each(wide, args), **_each_named(wide, options))
         return function(*args, **options)
 
     return run  # type: ignore[return-value]
@@ -103,10 +110,12 @@ def refused_there(why: str) -> Callable[[F], F]:
 
 
 def is_autocast_there(tensor: Any = None) -> bool:
-    """Tell whether autocast is on, and a tensor on a GPU."""
-    if not modes.autocasting or modes.current().precision is None or not isinstance(tensor, Node):
+    """Tell whether autocast is on for GPUs, and a tensor on one."""
+    if not modes.autocasting or not isinstance(tensor, Node):
         return False
-    return device_of(tensor._data) is not None
+    return (modes.current().precision or modes.Precision()).cuda is not None and device_of(
+        tensor._data
+    ) is not None
 
 
 def in_given_precision(function: F) -> F:
@@ -163,6 +172,10 @@ def _is_half(dtype: np.dtype[Any]) -> bool:
 
 def _widened(tensor: Any) -> Any:
     return cast(tensor, float32) if _is_half(tensor._array.dtype) else tensor
+
+
+def _widened_where_chosen(precision: modes.Precision, tensor: Any) -> Any:
+    return tensor if _chosen(precision, tensor) is None else _widened(tensor)
 
 
 def _each(change: Callable[[Any], Any], given: Any) -> Any:

@@ -93,7 +93,10 @@ def usual_handler(monkeypatch):
     # What is raised in a weak reference's callback Python only tells of.
     monkeypatch.setattr(sys, "unraisablehook", lambda told: None)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
+    with (
+        np.errstate()
+    ):  # (Ctrl-C between a block's last line and its `__exit__` leaves NumPy's as they were inside)
+        yield
     signal.signal(signal.SIGINT, before)
 
 
