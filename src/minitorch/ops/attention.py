@@ -1,7 +1,8 @@
-"""Attention of halves on a device, as one op. Enters: queries, keys and values. Leaves: what the queries see.
+"""Attention on a device, as one op. Enters: queries, keys and values. Leaves: what the queries see.
 
 Softmax(Q Kᵀ·scale) V could be composed of other ops, and is, everywhere else. Of float16 and bfloat16 the scores are
-float32's, and a kernel that is made of the whole never writes them down (compiler/backends/cuda/attention.py).
+float32's, and a kernel that is made of the whole never writes them down (compiler/backends/cuda/attention.py);
+neither in float32, where products may round to TF32.
 """
 
 from __future__ import annotations

@@ -889,3 +889,36 @@ def test_a_kernel_has_no_more_operands_than_a_driver_takes(launcher, monkeypatch
     for _ in range(2):
         x.tanh().cumprod(0).sum().backward()
     assert 100 < max(len(kernel.operands) for kernel in loaded) <= 512
+
+
+@pytest.mark.parametrize("order", [("highest", "high", "highest"), ("high", "highest", "high")])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_in_float32_is_one_op(launcher, causal, order, monkeypatch):
+    """By kernels that write no scores, if products may round when they are made; whether they may is asked each time."""
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=(2, n, 2, 32)).astype(np.float32) for n in (40, 70, 70)]
+    seed = draw.normal(size=(2, 2, 40, 32)).astype(np.float32)
+
+    def run(make):
+        tensors = [make(each).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*[each.transpose(1, 2) for each in tensors], is_causal=causal)
+        out.backward(make(seed)._data)
+        return [out._data, *[each.grad for each in tensors]]
+
+    wanted = run(minitorch.tensor)
+    before = minitorch.get_float32_matmul_precision()
+    counts = {}
+    try:
+        for precision in order:
+            bound = 1e-5 if precision == "highest" else 2e-3
+            minitorch.set_float32_matmul_precision(precision)
+            for _ in range(3):
+                found = run(there)
+            for mine, other in zip(found, wanted, strict=True):
+                assert mine.dtype == np.float32
+                assert np.abs(mine.host - other).max() < bound * np.abs(other).max()
+            counts[precision] = launches(launcher, lambda: run(there))
+    finally:
+        minitorch.set_float32_matmul_precision(before)
+    assert max(counts.values()) <= (8 if order[0] == "high" else 16)

@@ -96,12 +96,12 @@ def _composed(
 
 
 def _is_one_op(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Tell whether these are halves on a device, of which there is one op: as many queries' batches as keys'."""
+    """Tell whether these are floats on a device that there is one op of: as many queries' batches as keys'."""
     arrays = q._array, k._array, v._array
     (*batches, _, size), keys, values = (array.shape if array.ndim > 1 else (0, 0) for array in arrays)
     alike = keys == (*batches, keys[-2], size) and values[:-1] == keys[:-1]
-    halves = is_of_device(arrays[0]) and all(array.dtype == arrays[0].dtype for array in arrays)
-    return alike and halves and arrays[0].dtype.itemsize == 2 and kind_of(arrays[0].dtype) == "f"
+    there = is_of_device(arrays[0]) and all(array.dtype == arrays[0].dtype for array in arrays)
+    return alike and there and arrays[0].dtype.itemsize <= 4 and kind_of(arrays[0].dtype) == "f"
 
 
 def _scale_of(q: Tensor) -> float:
