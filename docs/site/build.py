@@ -29,6 +29,7 @@ from minitorch.proof import certificate
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+MEASURED = ("benchmarks.html", "benchmarks-gpu.html")  # whole pages, as they are
 MODULES = (
     "functions", "creation", "random", "nn", "nn.functional", "nn.init", "optim", "optim.lr_scheduler", "autograd",
     "autograd.functional", "autograd.graph", "func", "linalg", "fft", "special", "distributions", "utils.data",
@@ -186,7 +187,7 @@ class Site:
     def __init__(self) -> None:
         self.pages = [*repository_pages(), *lab_pages(), *derivation_pages(), *api_pages()]
         self.urls = {page.source: page.url for page in self.pages if page.source}
-        self.urls["docs/benchmarks.html"] = "benchmarks.html"
+        self.urls |= {f"docs/{name}": name for name in MEASURED}
         self.sources: list[str] = []
         self.certificate = ""
         known = {page.url: page for page in self.pages}
@@ -230,7 +231,8 @@ class Site:
             path.parent.mkdir(parents=True, exist_ok=True)
             proven = page.url == "certificate.html"
             path.write_text(self.certificate if proven else self.frame(page), encoding="utf-8")
-        shutil.copy(ROOT / "docs" / "benchmarks.html", folder / "benchmarks.html")
+        for name in MEASURED:
+            shutil.copy(ROOT / "docs" / name, folder / name)
         shutil.copy(HERE / "style.css", folder / "style.css")
         script = (HERE / "search.js").read_text(encoding="utf-8")
         (folder / "search.js").write_text(

@@ -228,9 +228,10 @@ def set_native_ops(enabled: bool) -> None:
 
     Kernels are made from the ops' own lines, and differ from NumPy by rounding. They are used at first.
 
+    >>> before = are_native_ops_enabled()
     >>> set_native_ops(False); are_native_ops_enabled()
     False
-    >>> set_native_ops(True)
+    >>> set_native_ops(before)
     """
     _in_use[:] = _offered if enabled else []
     if enabled == ("off" in busy):
