@@ -39,9 +39,11 @@ def _lowered(mode: modes.Mode, tensor: Any) -> Any:
     is_parameter = tensor._operation is None and tensor._requires_grad and mode.enabled
     if mode.casts is None or not is_parameter:
         return cast(tensor, chosen)
-    if id(tensor) not in mode.casts:
-        mode.casts[id(tensor)] = (tensor, cast(tensor, chosen))
-    return mode.casts[id(tensor)][1]
+    _, lowered = mode.casts.get(id(tensor), (None, None))
+    if lowered is None or not lowered._inputs:  # none: a backward has consumed it
+        lowered = cast(tensor, chosen)
+        mode.casts[id(tensor)] = (tensor, lowered)
+    return lowered
 
 
 def lowered_by_autocast(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
