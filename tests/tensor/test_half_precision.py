@@ -161,6 +161,34 @@ def test_without_the_package_the_name_can_be_mentioned():
     assert "ml_dtypes has it" in said
 
 
+def test_a_function_of_ones_own_is_given_the_gradient_in_the_dtype_of_its_result():
+    found = []
+    for m in (minitorch, torch):
+
+        class Doubled(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * 2, x.float()
+
+            @staticmethod
+            def backward(ctx, g, h, m=m):
+                assert ctx.saved_tensors[0].dtype == m.bfloat16
+                found[-1].extend([g.dtype == m.bfloat16, h.dtype == m.float32])
+                return g * 2 + h.to(g.dtype)
+
+        found.append([])
+        x = m.ones(2, 3, dtype=m.bfloat16).requires_grad_()
+        one, other = Doubled.apply(x * x)
+        checkpointed = m.utils.checkpoint.checkpoint(
+            lambda y, function=Doubled: function.apply(y)[0], x, use_reentrant=False
+        )
+        (one.float().sum() + other.sum() + checkpointed.float().sum()).backward()
+        found[-1].append(gradient(m, x).tolist())
+    assert found[0] == found[1]
+    assert found[0][:-1] == [True] * 4
+
+
 # --- autocast -----------------------------------------------------------------------------------------
 
 
