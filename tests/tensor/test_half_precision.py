@@ -369,6 +369,14 @@ def test_a_cast_of_before_a_write_may_be_forgotten(how):
     np.testing.assert_allclose(*found, rtol=2 * EPS, atol=EPS)
 
 
+def test_a_parameter_that_is_given_another_array_is_cast_anew():
+    layer, x = weighted(minitorch)
+    with minitorch.autocast("cpu"):
+        before = layer(x)
+        layer.weight.data = layer.weight.data * 2
+        np.testing.assert_allclose(numbers(layer(x)), 2 * numbers(before), rtol=2 * EPS)
+
+
 def test_custom_fwd_casts_what_pytorchs_does():
     """Floats on that kind of device, in lists and dicts too; neither float64 nor integers."""
     found = []

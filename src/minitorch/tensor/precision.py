@@ -39,10 +39,11 @@ def _lowered(mode: modes.Mode, tensor: Any) -> Any:
     is_parameter = tensor._operation is None and tensor._requires_grad and mode.enabled
     if mode.casts is None or not is_parameter:
         return cast(tensor, chosen)
-    _, lowered = mode.casts.get(id(tensor), (None, None))
-    if lowered is None or not lowered._inputs:  # none: a backward has consumed it
+    _, array, lowered = mode.casts.get(id(tensor), (None, None, None))
+    # Anew if it was given another array (moved to a device, say), or if a backward has consumed the cast.
+    if array is not tensor._array or not lowered._inputs:
         lowered = cast(tensor, chosen)
-        mode.casts[id(tensor)] = (tensor, lowered)
+        mode.casts[id(tensor)] = (tensor, tensor._array, lowered)
     return lowered
 
 
