@@ -74,7 +74,13 @@ class autocast(modes.ModeSwitch):
     def _changed(self, mode: modes.Mode) -> modes.Mode:
         precision = mode.precision or modes.Precision()
         before = precision.of(self.device_type == "cuda")
-        if before is not None and self._enabled and before == self.fast_dtype:
+        caches = mode.casts is not None
+        if (
+            before is not None
+            and self._enabled
+            and before == self.fast_dtype
+            and caches == self._cache_enabled
+        ):
             return mode  # one inside another shares what is cast already
         precision = precision._replace(
             **{self.device_type: np.dtype(self.fast_dtype) if self._enabled else None}
@@ -135,12 +141,23 @@ def get_autocast_cpu_dtype() -> Any:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Tell whether weights that were cast are kept for their next use: they are cast anew."""
-    return False
+    """Tell whether parameters that were cast are kept for their next use: until the block's end, or a backward's.
+
+    >>> with autocast("cpu", dtype=np.float16, cache_enabled=False):
+    ...     is_autocast_cache_enabled()
+    False
+    """
+    mode = modes.current()
+    return mode.precision is None or mode.casts is not None
 
 
 def clear_autocast_cache() -> None:
-    """Forget weights that were cast: none are kept."""
+    """Forget parameters that were cast: after they were written into, say."""
+    mode: modes.Mode | None = modes.current()
+    while mode is not None:
+        if mode.casts is not None:
+            mode.casts.clear()
+        mode = mode.outer
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -390,11 +407,23 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any =
             args[0]._forward_precision = precision if cast_inputs is None else None
         if cast_inputs is None or precision is None:
             return fwd(*args, **kwargs)
-        cast = lambda x: x.to(cast_inputs) if isinstance(x, Node) and x.is_floating_point() else x  # type: ignore[attr-defined]
+        cast = functools.partial(_cast_input, device_type, cast_inputs)
         with autocast(device_type, enabled=False):
             return fwd(*map(cast, args), **{name: cast(x) for name, x in kwargs.items()})
 
     return run
+
+
+def _cast_input(device_type: str, dtype: Any, given: Any) -> Any:
+    """Return an argument with the floats in it that lie on such a device in a dtype; float64 as it is."""
+    if isinstance(given, Tensor):
+        casts = given.is_floating_point() and given.device.type == device_type
+        return given.to(dtype) if casts and given.dtype != dtypes.float64 else given
+    if isinstance(given, dict):
+        return {key: _cast_input(device_type, dtype, each) for key, each in given.items()}
+    if given.__class__ in (list, tuple):
+        return type(given)(_cast_input(device_type, dtype, each) for each in given)
+    return given
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:

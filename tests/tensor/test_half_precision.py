@@ -161,6 +161,34 @@ def test_without_the_package_the_name_can_be_mentioned():
     assert "ml_dtypes has it" in said
 
 
+def test_a_function_of_ones_own_is_given_the_gradient_in_the_dtype_of_its_result():
+    found = []
+    for m in (minitorch, torch):
+
+        class Doubled(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * 2, x.float()
+
+            @staticmethod
+            def backward(ctx, g, h, m=m):
+                assert ctx.saved_tensors[0].dtype == m.bfloat16
+                found[-1].extend([g.dtype == m.bfloat16, h.dtype == m.float32])
+                return g * 2 + h.to(g.dtype)
+
+        found.append([])
+        x = m.ones(2, 3, dtype=m.bfloat16).requires_grad_()
+        one, other = Doubled.apply(x * x)
+        checkpointed = m.utils.checkpoint.checkpoint(
+            lambda y, function=Doubled: function.apply(y)[0], x, use_reentrant=False
+        )
+        (one.float().sum() + other.sum() + checkpointed.float().sum()).backward()
+        found[-1].append(gradient(m, x).tolist())
+    assert found[0] == found[1]
+    assert found[0][:-1] == [True] * 4
+
+
 # --- autocast -----------------------------------------------------------------------------------------
 
 
@@ -281,6 +309,91 @@ def test_what_autocast_cannot_do_it_says(monkeypatch):
         minitorch.autocast("cpu", dtype=minitorch.float64)
     with pytest.raises(RuntimeError, match="'cpu' or 'cuda'"):
         minitorch.autocast("gpu")
+
+
+def weighted(m):
+    """A layer with some weights, and what it is given."""
+    layer = m.nn.Linear(6, 3)
+    with m.no_grad():
+        layer.weight.copy_(m.tensor(B.T.astype(np.float32)))
+        layer.bias.zero_()
+    return layer, m.tensor(A.astype(np.float32))
+
+
+def test_gradients_of_several_losses_in_one_autocast():
+    """What was cast once is used again after a backward: it is not consumed for good."""
+    found = []
+    for m in (minitorch, torch):
+        layer, x = weighted(m)
+        with m.autocast("cpu", dtype=m.bfloat16):
+            for factor in (1.0, 2.0, -0.5):
+                (layer(x).float() ** 2 * factor).sum().backward()
+        found.append(gradient(m, layer.weight))
+    np.testing.assert_allclose(*found, rtol=4 * EPS)
+
+
+def test_training_inside_one_autocast_sees_the_weights_as_they_are():
+    found = []
+    for outside in (False, True):
+        layer, x = weighted(minitorch)
+        optimizer = minitorch.optim.SGD(layer.parameters(), lr=0.1)
+        losses = []
+        with minitorch.autocast("cpu", enabled=not outside):
+            for _ in range(3):
+                with minitorch.autocast("cpu"):
+                    loss = (layer(x).float() ** 2).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+        found.append(losses)
+    assert found[0] == found[1]
+    assert found[0][2] < found[0][0]
+
+
+@pytest.mark.parametrize("how", ["cleared", "without a cache"])
+def test_a_cast_of_before_a_write_may_be_forgotten(how):
+    found = []
+    for m in (minitorch, torch):
+        layer, x = weighted(m)
+        with m.autocast("cpu", dtype=m.bfloat16):
+            layer(x)
+            with m.no_grad():
+                layer.weight.mul_(3)
+            if how == "cleared":
+                m.clear_autocast_cache()
+            with m.autocast("cpu", dtype=m.bfloat16, cache_enabled=how == "cleared"):
+                assert m.is_autocast_cache_enabled() == (how == "cleared")
+                found.append(numbers(layer(x)))
+            assert m.is_autocast_cache_enabled()
+    np.testing.assert_allclose(*found, rtol=2 * EPS, atol=EPS)
+
+
+def test_a_parameter_that_is_given_another_array_is_cast_anew():
+    layer, x = weighted(minitorch)
+    with minitorch.autocast("cpu"):
+        before = layer(x)
+        layer.weight.data = layer.weight.data * 2
+        np.testing.assert_allclose(numbers(layer(x)), 2 * numbers(before), rtol=2 * EPS)
+
+
+def test_custom_fwd_casts_what_pytorchs_does():
+    """Floats on that kind of device, in lists and dicts too; neither float64 nor integers."""
+    found = []
+    for m in (minitorch, torch):
+        for device_type in ("cpu", "cuda"):
+
+            @m.amp.custom_fwd(device_type=device_type, cast_inputs=m.float16)
+            def forward(ctx, one, several, named, m=m):
+                found[-1].extend(str(each.dtype).split(".")[-1] for each in (one, *several, named["a"]))
+                return m.is_autocast_enabled("cpu")
+
+            found.append([])
+            with m.autocast("cpu"):
+                several = [m.ones(2), m.ones(2, dtype=m.float64), m.ones(2, dtype=m.int64)]
+                found[-1].append(forward(type("Context", (), {})(), m.ones(2), several, {"a": m.ones(2)}))
+    assert found[:2] == found[2:]
+    assert found[0][:2] == ["float16", "float16"]
 
 
 @minitorch.autocast("cpu", dtype=minitorch.float16)

@@ -39,9 +39,12 @@ def _lowered(mode: modes.Mode, tensor: Any) -> Any:
     is_parameter = tensor._operation is None and tensor._requires_grad and mode.enabled
     if mode.casts is None or not is_parameter:
         return cast(tensor, chosen)
-    if id(tensor) not in mode.casts:
-        mode.casts[id(tensor)] = (tensor, cast(tensor, chosen))
-    return mode.casts[id(tensor)][1]
+    _, array, lowered = mode.casts.get(id(tensor), (None, None, None))
+    # Anew if it was given another array (moved to a device, say), or if a backward has consumed the cast.
+    if array is not tensor._array or not lowered._inputs:
+        lowered = cast(tensor, chosen)
+        mode.casts[id(tensor)] = (tensor, tensor._array, lowered)
+    return lowered
 
 
 def lowered_by_autocast(function: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -922,3 +922,14 @@ def test_attention_in_float32_is_one_op(launcher, causal, order, monkeypatch):
     finally:
         minitorch.set_float32_matmul_precision(before)
     assert max(counts.values()) <= (8 if order[0] == "high" else 16)
+
+
+@pytest.mark.parametrize(("shape", "options"), [((4,), {}), ((5, 8), {"enable_gqa": True})])
+def test_attention_refuses_on_a_device_what_it_refuses_elsewhere(launcher, shape, options):
+    said = []
+    for make in (minitorch.tensor, there):
+        parts = [make(np.ones(shape, np.float32)) for _ in range(3)]
+        with pytest.raises(RuntimeError, match="scaled_dot_product_attention: ") as error:
+            F.scaled_dot_product_attention(*parts, **options)
+        said.append(str(error.value))
+    assert said[0] == said[1]

@@ -47,7 +47,7 @@ def scaled_dot_product_attention(
     tensor([1., 0., 0.])
     """
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
-    if attn_mask is None and not dropout_p and _is_one_op(q, k, v):
+    if attn_mask is None and not dropout_p and _is_one_op(q, k, v, 3 if enable_gqa else 2):
         scale = _scale_of(q) if scale is None else float(scale)
         return apply(ATTENTION, q, k, v, scale=scale, causal=bool(is_causal))
     return _composed(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
@@ -95,13 +95,19 @@ def _composed(
     return weights @ v
 
 
-def _is_one_op(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Tell whether these are floats on a device that there is one op of: as many queries' batches as keys'."""
+def _is_one_op(q: Tensor, k: Tensor, v: Tensor, least: int) -> bool:
+    """Tell whether these are floats on a device that there is one op of: as many queries' batches as keys'.
+
+    least: how many axes there must be.
+    """
     arrays = q._array, k._array, v._array
-    (*batches, _, size), keys, values = (array.shape if array.ndim > 1 else (0, 0) for array in arrays)
+    if not is_of_device(arrays[0]) or min(array.ndim for array in arrays) < least:
+        return False
+    (*batches, _, size), keys, values = (array.shape for array in arrays)
     alike = keys == (*batches, keys[-2], size) and values[:-1] == keys[:-1]
-    there = is_of_device(arrays[0]) and all(array.dtype == arrays[0].dtype for array in arrays)
-    return alike and there and arrays[0].dtype.itemsize <= 4 and kind_of(arrays[0].dtype) == "f"
+    dtype = arrays[0].dtype
+    of_one_dtype = all(array.dtype == dtype for array in arrays)
+    return alike and of_one_dtype and dtype.itemsize <= 4 and kind_of(dtype) == "f"
 
 
 def _scale_of(q: Tensor) -> float:
