@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minitorch.ops.activation import RELU, SIGMOID
-from minitorch.ops.native import BATCH, natively
+from minitorch.ops.native import BATCH, natively, natively_there
 from minitorch.ops.op import Array, Op
 
 
@@ -151,8 +151,40 @@ CELLS = {
     for name, cell in {"tanh": TANH_CELL, "relu": RELU_CELL, "lstm": LSTM_CELL, "gru": GRU_CELL}.items()
 }
 
+STATES = {"tanh": 1, "relu": 1, "lstm": 2, "gru": 1}  # of how many parts a cell's state is
+
 
 # --- a sequence ------------------------------------------------------------------------------------------------------
+
+
+@natively_there
+def _step(x: Array, weight: Array, bias: Array | None, *state: Array, cell: str) -> tuple[Array, ...]:
+    """Return the state after one step, and s. On a device this is a product, and one kernel after it."""
+    s = state[0] @ weight.swapaxes(0, 1)
+    if bias is not None:
+        s = s + bias
+    return *CELLS[cell].forward(x, s, *state), s
+
+
+@natively_there
+def _step_back(weight: Array, g_s: Array | None, *rest: Array | None, cell: str) -> tuple[Array | None, ...]:
+    """Return the gradients of x, of s (None: the same), and of the state before one step.
+
+    rest: the gradients of the state after it that others gave, those that the following step carried, and the slopes.
+    On a device this is one kernel, and a product after it.
+    """
+    rule = CELLS[cell]
+    count = STATES[cell]
+    arriving, carried, slopes = rest[:count], rest[count : 2 * count], rest[2 * count :]
+    g = [c if a is None else a if c is None else a + c for a, c in zip(arriving, carried, strict=True)]
+    share_x, share_s, direct = rule.back(g, *slopes)
+    is_same = share_s is share_x
+    if g_s is not None:
+        share_s, is_same = share_s + g_s, False
+    through = share_s @ weight
+    if direct[0] is not None:
+        through = through + direct[0]
+    return share_x, None if is_same else share_s, through, *direct[1:]
 
 
 def _recurrence(x: Array, weight: Array, bias: Array | None, *state: Array, cell: str) -> tuple[Array, ...]:
@@ -160,11 +192,9 @@ def _recurrence(x: Array, weight: Array, bias: Array | None, *state: Array, cell
 
     x: the input's share, (T, N, gates·H); weight (gates·H, H) and bias (gates·H): of the state's; state: (N, H) each.
     """
-    turned, step = weight.swapaxes(0, 1), CELLS[cell].forward
     states = []
     for t in range(x.shape[0]):
-        s = state[0] @ turned if bias is None else state[0] @ turned + bias
-        state = step(x[t], s, *state)
+        *state, s = _step(x[t], weight, bias, *state, cell=cell)
         states.append((*state, s))
     kept = [np.stack(parts) for parts in zip(*states, strict=True)]
     return kept[0].copy(), *kept
@@ -183,7 +213,6 @@ def _recurrence_rule(
 
     dx is each step's own; dW = Σₜ dsₜᵀ hₜ₋₁ and db = Σₜ dsₜ; the state gets what reaches it directly, and ds W.
     """
-    rule = CELLS[cell]
     _, *after, s = out
     g_output, g_hidden, *g_others, g_s = g
     if g_output is None or g_hidden is None:
@@ -192,25 +221,20 @@ def _recurrence_rule(
         g_hidden = g_hidden + g_output
     arriving = [g_hidden, *g_others]
     before = [np.concatenate([first[None], each[:-1]]) for first, each in zip(state, after, strict=True)]
-    slopes = rule.slopes(x, s, before, after)
+    slopes = CELLS[cell].slopes(x, s, before, after)
     carried: list[Array | None] = [None] * len(state)
     shares_x, shares_s = [], []
     for t in reversed(range(x.shape[0])):
-        given = [
-            c if each is None else each[t] if c is None else each[t] + c
-            for each, c in zip(arriving, carried, strict=True)
-        ]
-        if given[0] is None:
+        given = [None if each is None else each[t] for each in arriving]
+        if given[0] is None and carried[0] is None:
             given[0] = np.zeros_like(state[0])
-        share_x, share_s, direct = rule.back(given, *(slope[t] for slope in slopes))
-        if g_s is not None:  # in derivatives of this rule, which reads s
-            share_s = share_s + g_s[t]
-        through = share_s @ weight
-        carried = [through if direct[0] is None else through + direct[0], *direct[1:]]
+        more = None if g_s is None else g_s[t]  # in derivatives of this rule, which reads s
+        of_step = [slope[t] for slope in slopes]
+        share_x, share_s, *carried = _step_back(weight, more, *given, *carried, *of_step, cell=cell)
         shares_x.append(share_x)
         shares_s.append(share_s)
     dx = np.stack(shares_x[::-1])
-    ds = dx if shares_s[0] is shares_x[0] else np.stack(shares_s[::-1])
+    ds = dx if shares_s[0] is None else np.stack(shares_s[::-1])
     rows = ds.reshape((-1, ds.shape[-1]))
     d_weight = rows.swapaxes(0, 1) @ before[0].reshape((-1, before[0].shape[-1]))
     return dx, d_weight, None if bias is None else rows.sum(axis=0), *carried

@@ -933,3 +933,34 @@ def test_attention_refuses_on_a_device_what_it_refuses_elsewhere(launcher, shape
             F.scaled_dot_product_attention(*parts, **options)
         said.append(str(error.value))
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
+def test_a_step_of_a_recurrence_is_left_to_kernels(launcher, name, monkeypatch):
+    """The library is asked for nothing at each of its steps, forward and backward, and the numbers are the host's."""
+    minitorch.manual_seed(0)
+    layer = getattr(minitorch.nn, name)(4, 8)
+    asked = []
+    for operator in ("__matmul__", "__add__", "__mul__"):
+        of_library = getattr(DeviceArray, operator)
+        noted = lambda a, b, of=of_library: asked.append(of) or of(a, b)
+        monkeypatch.setattr(DeviceArray, operator, noted)
+
+    def run(length, make):
+        x = make(np.random.default_rng(1).normal(size=(length, 4, 4)).astype(np.float32))
+        parameters = {name: make(p.data, True) for name, p in layer.named_parameters()}
+        output, _ = minitorch.func.functional_call(layer, parameters, (x,))
+        (output * output).sum().backward()
+        return [each.get() if isinstance(each, DeviceArray) else each
+                for each in (output.detach().data, *(p.grad for p in parameters.values()))]  # fmt: skip
+
+    counts = []
+    for length in (3, 7):
+        expected = run(length, lambda a, g=False: minitorch.tensor(a, requires_grad=g))
+        for _ in range(6):  # until all of it has kernels
+            asked.clear()
+            found = run(length, there)
+        counts.append(len(asked))
+        for ours, hosts in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, hosts, rtol=1e-5, atol=1e-6)
+    assert counts[0] == counts[1]
