@@ -46,6 +46,8 @@ class Cublas:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._plans: dict[Any, _Plan] = {}
+        self._told: dict[Any, _Told] = {}
+        self._stream: int | None = None  # which the handle was told of last, with the workspace
         self._lock = threading.Lock()  # (a stream is chosen by one call, and used by the next)
 
     @functools.cached_property
@@ -94,39 +96,26 @@ class Cublas:
 
     def _launch_plain(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
         """Launch a product to which nothing is added."""
-        p = product
-        self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
-        self.prepare()  # (another stream takes the workspace away)
-        kind, made = _DTYPES[p.dtype.name], _DTYPES[p.made.name]
-        number = ctypes.c_double if p.dtype == np.float64 else ctypes.c_float
-        first, second, sizes = _in_columns(p)
-        numbers = (*sizes, p.summed, first.matrix.apart, second.matrix.apart, p.c.apart, p.batches)
-        wide = max(numbers) > MOST_IN_32_BITS
-        down, across, summed, *apart, batches = map(ctypes.c_int64, numbers) if wide else numbers
+        if stream != self._stream:
+            self._stream = None  # (until both calls are done)
+            self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
+            self.prepare()  # (another stream takes the workspace away)
+            self._stream = stream
+        told = self._told.get(product.key)
+        if told is None:
+            told = self._told[product.key] = _as_told(product)
+        at = ctypes.c_void_p
         self._call(
-            "cublasGemmStridedBatchedEx_64" if wide else "cublasGemmStridedBatchedEx",
+            told.name,
             self._handle,
-            first.turned,
-            second.turned,
-            down,
-            across,
-            summed,
-            ctypes.byref(number(1.0)),
-            ctypes.c_void_p(addresses[first.operand]),
-            kind,
-            apart[0],
-            ctypes.c_longlong(first.matrix.batch),
-            ctypes.c_void_p(addresses[second.operand]),
-            kind,
-            apart[1],
-            ctypes.c_longlong(second.matrix.batch),
-            ctypes.byref(number(float(p.adds))),
-            ctypes.c_void_p(addresses[2]),
-            made,
-            apart[2],
-            ctypes.c_longlong(p.c.batch),
-            batches,
-            _computed(p),
+            *told.sizes,
+            at(addresses[told.operands[0]]),
+            *told.first,
+            at(addresses[told.operands[1]]),
+            *told.second,
+            at(addresses[2]),
+            *told.result,
+            _computed(product),
             _ANY_ALGORITHM,
         )
 
@@ -219,6 +208,36 @@ class _Plan(NamedTuple):
     product: ctypes.c_void_p
     layouts: list[ctypes.c_void_p]
     algorithm: Any
+
+
+class _Told(NamedTuple):
+    """What cuBLAS is told of a product, but for addresses: before the first and after each. operands: of factors."""
+
+    name: str
+    operands: tuple[int, int]
+    sizes: tuple[Any, ...]
+    first: tuple[Any, ...]
+    second: tuple[Any, ...]
+    result: tuple[Any, ...]
+
+
+def _as_told(p: LibraryProduct) -> _Told:
+    """Return what cuBLAS is told of a product to which nothing is added."""
+    kind, made = _DTYPES[p.dtype.name], _DTYPES[p.made.name]
+    number = ctypes.c_double if p.dtype == np.float64 else ctypes.c_float
+    first, second, sizes = _in_columns(p)
+    numbers = (*sizes, p.summed, first.matrix.apart, second.matrix.apart, p.c.apart, p.batches)
+    wide = max(numbers) > MOST_IN_32_BITS
+    down, across, summed, *apart, batches = map(ctypes.c_int64, numbers) if wide else numbers
+    steps = [ctypes.c_longlong(each.batch) for each in (first.matrix, second.matrix, p.c)]
+    return _Told(
+        "cublasGemmStridedBatchedEx_64" if wide else "cublasGemmStridedBatchedEx",
+        (first.operand, second.operand),
+        (first.turned, second.turned, down, across, summed, ctypes.byref(number(1.0))),
+        (kind, apart[0], steps[0]),
+        (kind, apart[1], steps[1], ctypes.byref(number(float(p.adds)))),
+        (made, apart[2], steps[2], batches),
+    )
 
 
 class _Factor(NamedTuple):
