@@ -1,6 +1,7 @@
 """Compiling a function and comparing it with itself: which backends there are, and how close is equal."""
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -9,6 +10,8 @@ import minitorch.compiler.backends
 from device_backend import Device
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.ir import builder
+from minitorch.compiler.trace import ufuncs
 
 # The program by NumPy is always there, and so is the device that takes a schedule at its word; machine code where
 # its room and llvmlite are.
@@ -62,3 +65,17 @@ def put_off_audits(function):
     """
     for program in function.cache.all():
         program.audits.put_off()
+
+
+def write_down_too_much(function, monkeypatch, shape=None):
+    """Let a function of NumPy's be written down as 1.001 times what it is; what it computes stays as it is."""
+
+    def wrong(name, *values):
+        value = builder.map_values(name, *values)
+        if name != function or value.dtype != np.float32 or (shape and value.shape != shape):
+            return value
+        return builder.map_values("multiply", value, builder.full(value.shape, 1.001, value.dtype))
+
+    # It has to pass for code of the recorder's own: other code is observed.
+    wrong.__code__ = wrong.__code__.replace(co_filename=ufuncs.__file__)
+    monkeypatch.setattr(ufuncs, "make", SimpleNamespace(**{**vars(builder), "map_values": wrong}))

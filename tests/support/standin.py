@@ -39,7 +39,7 @@ class DeviceArray:
         owner = self.host.base
         while isinstance(getattr(owner, "base", None), np.ndarray):
             owner = owner.base
-        return owner if owner is None else _made.get(id(owner), owner)
+        return None if owner is None else _made.get(id(owner))
 
     def _init(self, shape, dtype):  # what CuPy calls it, too
         self.__init__(aligned_empty(shape, dtype))

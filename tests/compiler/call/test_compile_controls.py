@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import minitorch as mt
+from compiled import write_down_too_much
 from minitorch import nn, optim
 from minitorch.compiler.backends.llvm import assemble, native
 from minitorch.compiler.call.compiled import Disagreement
@@ -196,6 +197,43 @@ def test_a_mistake_of_an_optimizer_that_divides_by_the_gradient(monkeypatch):
 
     monkeypatch.setattr(schedule, "simplify", wrong)
     assert_noticed(optimizer=lambda p: optim.AdamW(p, lr=0.01))
+
+
+@pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adam])
+@pytest.mark.parametrize("function", ["add", "multiply", "divide", "sqrt", "tanh", "exp"])
+def test_a_recording_of_something_else(function, optimizer, monkeypatch):
+    write_down_too_much(function, monkeypatch)
+    assert_noticed(what="recording is wrong", optimizer=lambda p: optimizer(p, lr=0.01))
+
+
+def test_a_recorded_update_of_something_else(monkeypatch):
+    """The gradients are right, and what an optimiser makes of them is not."""
+    write_down_too_much("sqrt", monkeypatch, shape=(10, 40))
+    assert_noticed(what="recording is wrong", optimizer=lambda p: optim.Adam(p, lr=0.01))
+
+
+def test_numbers_that_leave_before_what_they_were_read_from_is_written_into():
+    """They are those from before, and the program that gives these is right."""
+
+    def step(x, parameter):
+        before = x[0].item(), x.sum(), parameter.grad.tolist()
+        x.add_(1.0)
+        (parameter * x).sum().backward()
+        return before
+
+    def given():
+        x, parameter = mt.tensor([1.0, 2.0]), mt.tensor([3.0, 4.0], requires_grad=True)
+        parameter.grad = np.array([5.0, 6.0], np.float32)
+        return x, parameter
+
+    theirs, mine = given(), given()
+    compiled = mt.compile(step)
+    for _ in range(3):
+        expected, found = step(*theirs), compiled(*mine)
+        assert found[0] == expected[0]
+        assert found[2] == expected[2]
+        np.testing.assert_array_equal(found[1].data, expected[1].data)
+    assert compiled.compilations == 1
 
 
 def test_gradients_that_vanish_on_the_way_are_no_disagreement():

@@ -45,7 +45,8 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
         for i in program.runner.unread:
             results[i] = active.after[i]
     del before, outputs
-    wrong = differing(program.recorded.program, program.runner, active.before, results, active.after)
+    itself = active.numbers_there  # (who writes down without numbers has them from what was written down)
+    wrong = differing(program.recorded.program, program.runner, active.before, results, active.after, itself)
     if wrong:
         reference = interpret(program.recorded.program, active.before, compute=compute)
         return wrong[0], "" if close(reference[wrong[0]], active.after[wrong[0]]) else "recording"
@@ -54,9 +55,9 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
     given += [np.ones_like(active.after[i]) for i in back.roots]
     given += back.sizes_now()
     results = back.runner([np.array(a) if lies_here(a) else a.copy() for a in given])
-    if active.numbers_there:
+    if itself:
         back.expected = interpret(back.program, given, compute=_computing(given))
-    wrong = differing(back.program, back.runner, given, results, back.expected)
+    wrong = differing(back.program, back.runner, given, results, back.expected, itself)
     if not wrong:
         return None
     reference = interpret(back.program, given, compute=_computing(given))
@@ -71,9 +72,17 @@ def _computing(arrays: Iterable[Any]) -> Any:
 
 
 def differing(
-    program: Program, runner: Any, inputs: list[Any], results: list[Any], expected: list[Any]
+    program: Program,
+    runner: Any,
+    inputs: list[Any],
+    results: list[Any],
+    expected: list[Any],
+    itself: bool = False,
 ) -> list[int]:
-    """Return which results are not what is expected, beyond what rounding may do on the way."""
+    """Return which results are not what is expected, beyond what rounding may do on the way.
+
+    itself: whether what is expected was computed by the program, value by value, and not by the function.
+    """
     compute = _computing(inputs)
     pairs = enumerate(zip(results, expected, strict=True))
     wrong = [i for i, (a, b) in pairs if not close(a, b, 0.0, compute)]
@@ -82,9 +91,13 @@ def differing(
     # The memory is needed: NumPy takes more of it for a large program than the function does.
     runner.settle()
     if compute is None:
-        still = _not_made_from_the_others(program, wrong, inputs, results)
+        still = _not_made_from_the_others(program, wrong, inputs, results, expected)
     else:
         still = _asked_for_themselves(program, wrong, inputs, results, expected, compute)
+        if still != wrong and not itself:
+            there = [_beside(a, b, compute) for a, b in zip(expected, results, strict=True)]
+            right = [i for i in wrong if i not in still]
+            still = sorted(still + _asked_for_themselves(program, right, inputs, there, there, compute))
     if not still:
         return []
     for i in set(range(len(results))).difference(wrong):
@@ -92,9 +105,17 @@ def differing(
     own = [there if here is None else here for here, there in zip(results, expected, strict=True)]
     # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked some
     # times: not all directions show it.
+    # It is asked of the program, value by value, and seen from where that comes to without them: a program that is
+    # another function is far from what the function gave, and that is no rounding error.
     # (What is small is looked at here.)
     near = lambda a: compute is None or a.nbytes <= FEW_NUMBERS
     results, expected = ([on_host(a) if near(a) else a for a in each] for each in (own, expected))
+    unmoved = {i: expected[i] for i in still}
+    if not itself:
+        part = Program(program.inputs, [program.outputs[i] for i in still])
+        outputs = interpret(part, inputs, compute=compute)
+        unmoved = {i: _beside(a, expected[i], compute) for i, a in zip(still, outputs, strict=True)}
+        del outputs
     moved = {i: np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in still}
     halves = any(value.dtype in HALVES for value in program.values())
     coarse = compute is not None or halves
@@ -106,9 +127,7 @@ def differing(
         outputs = interpret(part, [shake.moved(a) for a in inputs], shake, compute)
         for k, i in enumerate(still):
             shaken, outputs[k] = outputs[k], None  # it may go when it was looked at
-            if compute is not None and lies_here(shaken) != lies_here(expected[i]):
-                shaken = on_host(shaken) if lies_here(expected[i]) else compute.to_device(shaken)
-            farther = _apart(shaken, expected[i], moved[i].dtype, compute)
+            farther = _apart(_beside(shaken, expected[i], compute), unmoved[i], moved[i].dtype, compute)
             moved[i] = _mapped(compute, "maximum", moved[i], farther)
         still = [
             i
@@ -122,13 +141,20 @@ def differing(
             # What agrees now may be gradients that the rest is made of; it agrees within so much that they may be of
             # any sign. What is made of them then is another number, but of the same size. (On a device most of that
             # was seen before; it takes half as long as to ask once more.)
-            unlike = _not_made_from_the_others(program, still, inputs, results)
+            unlike = _not_made_from_the_others(program, still, inputs, results, expected)
             still = [
                 i for i in still if i in unlike or not _of_the_same_size(results[i], expected[i], compute)
             ]
         if not still:
             break
     return still
+
+
+def _beside(array: Any, other: Any, compute: Elsewhere | None) -> Any:
+    """Return an array where another one lies."""
+    if compute is None or lies_here(array) == lies_here(other):
+        return array
+    return on_host(array) if lies_here(other) else compute.to_device(array)
 
 
 def _apart(a: Any, b: Any, dtype: np.dtype, compute: Elsewhere | None) -> Any:
@@ -164,19 +190,25 @@ def _mapped(compute: Elsewhere | None, function: str, *operands: Any, to: Any = 
 
 
 def _not_made_from_the_others(
-    program: Program, wrong: list[int], inputs: list[Any], results: list[Any]
+    program: Program, wrong: list[int], inputs: list[Any], results: list[Any], expected: list[Any]
 ) -> list[int]:
     """Return which of these outputs are not what the program makes of its inputs and of its own other outputs.
 
     Those agree with what the function gave. A parameter that Adam moves by the sign of a gradient next to nothing need
-    not, and is right all the same if it is the right function of this gradient.
+    not, and is right all the same if it is the right function of this gradient: one that makes what the function gave
+    of the function's own gradient. (Else what was written down is something else.)
     """
-    known = {program.outputs[i]: a for i, a in enumerate(results) if i not in wrong}
-    known.update(zip(program.inputs, inputs, strict=True))
-    part = Program(list(known), [program.outputs[i] for i in wrong])
-    compute = _computing(known.values())
-    outputs = interpret(part, list(known.values()), compute=compute)
-    return [i for i, a in zip(wrong, outputs, strict=True) if not close(results[i], a, 0.0, compute)]
+    others = [i for i in range(len(results)) if i not in wrong]
+    unlike = dict.fromkeys(wrong, False)
+    for found in (results, expected):
+        known = {program.outputs[i]: found[i] for i in others}
+        known.update(zip(program.inputs, inputs, strict=True))
+        part = Program(list(known), [program.outputs[i] for i in wrong if not unlike[i]])
+        compute = _computing(known.values())
+        outputs = interpret(part, list(known.values()), compute=compute)
+        for i, a in zip([i for i in wrong if not unlike[i]], outputs, strict=True):
+            unlike[i] = not close(found[i], a, 0.0, compute)
+    return [i for i in wrong if unlike[i]]
 
 
 def _asked_for_themselves(

@@ -275,6 +275,7 @@ class Recording(Effects):
 
         No more memory is taken than has to be: a step of a large model holds its parameters several times already.
         """
+        self._keep_what_will_be_written_over()
         given = {id(watch.owner_of(array)) for array in self.concrete}
         is_given = lambda array: isinstance(array, np.ndarray) and id(watch.owner_of(array)) in given
         written = []
@@ -315,6 +316,16 @@ class Recording(Effects):
             if device_of(array) is None:
                 # It is what the function gave: the other one may go.
                 self.after[self._outputs[id(held)]] = held.at_first._array = array
+
+    def _keep_what_will_be_written_over(self) -> None:
+        """Let outputs stay what they are that look at memory which is written now: `x[0].item()` before `x.add_(1)`."""
+        written = [held.node._array for held in self._data.values() if held.is_written]
+        written += [held.node._gradient for held in self._grads.values() if held.is_written]
+        written += [self.concrete[number] for _, number in self._written_arrays()]
+        owners = {id(watch.owner_of(array)) for array in written}
+        for i, array in enumerate(self.after):
+            if array.__class__ is np.ndarray and id(watch.owner_of(array)) in owners:
+                self.after[i] = array.copy()
 
     def _beside(self, node: Any, array: np.ndarray) -> Any:
         """Return an array of this run where a node's own array lies."""

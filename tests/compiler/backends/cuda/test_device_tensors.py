@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import minitorch
-from compiled import BACKENDS, assert_same
+from compiled import BACKENDS, assert_same, write_down_too_much
 from minitorch import nn
 from minitorch.compiler.backends.cuda import sorting, value_kernels
 from minitorch.compiler.call import verify
+from minitorch.compiler.call.compiled import Disagreement
 from minitorch.compiler.call.there import computing
 from minitorch.compiler.call.verify import differing
 from minitorch.compiler.ir import builder, elsewhere
@@ -104,6 +105,20 @@ def test_training(model, optimizer):
     assert program.entry is not None
     assert not program.runner.report.called_back
     assert not moved or REAL  # the last step has sent nothing, and brought nothing back
+
+
+@pytest.mark.parametrize("function", ["add", "sqrt"])
+def test_a_recording_of_something_else_is_noticed(function, monkeypatch):
+    """The host has computed what the function does: that is not what was written down."""
+    write_down_too_much(function, monkeypatch, shape=(33, 9) if function == "sqrt" else None)
+    model, batch = MODELS["mlp"]
+    with pytest.warns(Disagreement, match="recording is wrong"):
+        losses, state, step = trained(model, OPTIMIZERS["adamw"], map(batch, range(3)), True, False)
+    assert step.compilations == 0
+    expected, others, _ = trained(model, OPTIMIZERS["adamw"], map(batch, range(3)), False)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    for a, b in zip(state, others, strict=True):
+        assert_same(a, b, slack=20, floor=1e-6)
 
 
 def test_dropout_draws_as_eager_on_the_device_does():
@@ -499,7 +514,7 @@ def test_only_what_the_rest_is_made_of_is_asked_for(monkeypatch):
     found[1][place] *= -1
     found[0] = numbers(inputs[2]) - np.sign(found[1])
     assert (found[0] != expected[0]).any()
-    assert differing(program, runner, inputs, there(found), there(expected)) == []
+    assert differing(program, runner, inputs, there(found), there(expected), itself=True) == []
     assert asked == [1, 1]  # the parameter from its gradient; the gradient, shaken
     found[0][0] += 1  # another function of it
     assert 0 in differing(program, runner, inputs, there(found), there(expected))
