@@ -5,7 +5,6 @@ CI has no GPU. An op that mixes a host array into a device computation fails her
 
 import math
 from types import SimpleNamespace
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -20,9 +19,6 @@ def aligned_empty(shape, dtype):
     return room[start : room.size - 16 + start].view(dtype).reshape(shape)
 
 
-_made = WeakValueDictionary()  # by the ids of what they hold
-
-
 class DeviceArray:
     """An array on a device that does not exist."""
 
@@ -31,15 +27,7 @@ class DeviceArray:
     def __init__(self, host):
         self.host = host if isinstance(host, np.ndarray) else np.asarray(host)
         self.device = type(self).made_on
-        _made[id(self.host)] = self
-
-    @property
-    def base(self):
-        """The array on the device that this one is a view of, as CuPy has it."""
-        owner = self.host.base
-        while isinstance(getattr(owner, "base", None), np.ndarray):
-            owner = owner.base
-        return None if owner is None else _made.get(id(owner))
+        self.base = None  # the array on the device that this one is a view of
 
     def _init(self, shape, dtype):  # what CuPy calls it, too
         self.__init__(aligned_empty(shape, dtype))
@@ -74,7 +62,9 @@ class DeviceArray:
             given, *others = args
             given = given.host if isinstance(given, DeviceArray) else given
             return to_device(function(given, *others, **kwargs).copy())
-        return to_device(function(*map(to_host, args), **{k: to_host(v) for k, v in kwargs.items()}))
+        found = to_device(function(*map(to_host, args), **{k: to_host(v) for k, v in kwargs.items()}))
+        of = next((each for each in args if isinstance(each, DeviceArray)), None)
+        return found if of is None or not isinstance(found, DeviceArray) else of.seeing(found)
 
     def __array__(self, *args, **kwargs):
         raise TypeError("implicit conversion to a host array")
@@ -95,9 +85,19 @@ class DeviceArray:
     def beside(self, value):
         """On the device; a view where what it views is, anything new on the one in use."""
         made = to_device(value)
-        if isinstance(made, DeviceArray) and np.may_share_memory(made.host, self.host):
-            made.device = self.device
-        return made
+        if isinstance(made, DeviceArray):
+            return self.seeing(made)
+        return [self.seeing(each) for each in made] if isinstance(made, list) else made
+
+    def seeing(self, other):
+        """The other one, as a view if it is one."""
+        if (
+            other is not self
+            and isinstance(other, DeviceArray)
+            and np.may_share_memory(other.host, self.host)
+        ):
+            other.device, other.base = self.device, self if self.base is None else self.base
+        return other
 
     def __setitem__(self, key, value):
         self.host[to_host(key)] = to_host(value)

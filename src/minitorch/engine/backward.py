@@ -255,7 +255,7 @@ class Walk:
                 held = contribution._data if isinstance(contribution, Node) else contribution
                 if hasattr(held, "__minitorch_gradient__"):  # of many examples (func/batched)
                     contribution = held.__minitorch_gradient__(contribution, parent, self.useful is not None)
-            like = parent._data
+            like, made = parent._data, contribution
             if contribution.ndim != like.ndim or contribution.shape != like.shape:
                 contribution = _answer(op, "unbroadcast", unbroadcast, (contribution, like.shape), {})
             if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
@@ -265,7 +265,7 @@ class Walk:
             # Out of place, because one rule may hand the same array to two parents.
             added = parent in pending
             pending[parent] = added_up(pending[parent], contribution) if added else contribution
-            if parent._operation is None and (added or _is_new(op, g, contribution)):
+            if parent._operation is None and (added or _is_new(op, g, made, contribution)):
                 self.own.add(parent)
 
     def contributions(self, node: Node, g: Array) -> Sequence[Any]:
@@ -319,11 +319,18 @@ def _answer(
         return way.run(rule, args, attributes, f"the derivative of {op.name}")
 
 
-def _is_new(op: Op, g: Array, contribution: Array) -> bool:
-    """Tell whether a rule has made an array that nobody else holds: neither g (or one of them) nor a view."""
-    if not op.gives_own_arrays or getattr(contribution, "base", g) is not None:
+def _is_new(op: Op, g: Array, made: Array, contribution: Array) -> bool:
+    """Tell whether nobody else holds what is given to a leaf: it is neither g (or one of them) nor a view of anything.
+
+    made: what the rule has given; that may be summed up, cast, or looked at in another shape.
+    """
+    if not op.gives_own_arrays:
         return False
-    return not any(contribution is each for each in (g if isinstance(g, list) else (g,)))
+    if contribution is not made and getattr(contribution, "base", g) is None:
+        return True
+    if getattr(made, "base", g) is not None:
+        return False
+    return not any(made is each for each in (g if isinstance(g, list) else (g,)))
 
 
 class rules_may_run:

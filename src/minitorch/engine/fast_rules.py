@@ -66,7 +66,7 @@ def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bo
             else:
                 given = ((b, right(g, out, x, y)),)
     for parent, contribution in given:
-        like = parent._array
+        like, made = parent._array, contribution
         if contribution.shape != like.shape:
             contribution = unbroadcast(contribution, like.shape)
         if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
@@ -77,11 +77,9 @@ def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bo
                 own.add(parent)
         else:
             pending[parent] = contribution
-            if (
-                parent._operation is None
-                and contribution is not g
-                and contribution.base is None
-                and op.gives_own_arrays
-            ):
-                own.add(parent)
+            if parent._operation is None and op.gives_own_arrays:
+                # The rule has made an array, or it was made of what the rule has given (see `backward._is_new`).
+                is_made = made is not g and made.base is None
+                if is_made or (contribution is not made and contribution.base is None):
+                    own.add(parent)
     return True

@@ -27,13 +27,13 @@ def _weights(q: Array, k: Array, scale: float, causal: bool) -> Array:
     return SOFTMAX(scores, axis=-1)
 
 
-@as_a_whole
+@as_a_whole(0)
 @in_float32
 def _attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> Array:
     return _weights(q, k, scale, causal) @ v
 
 
-@as_a_whole
+@as_a_whole(2, 3, 4)
 @in_float32
 def _attention_rules(
     g: Array, out: Array, q: Array, k: Array, v: Array, *, scale: float, causal: bool

@@ -126,7 +126,7 @@ def _normalize(
 
 
 def _normalize_rules(
-    g: Sequence[Array],
+    g: Sequence[Array | None],
     out: Sequence[Array],
     x: Array,
     weight: Array | None = None,
@@ -142,7 +142,8 @@ def _normalize_rules(
     not change y. A gradient of μ adds 1/n everywhere, one of v adds 2(x - μ)/n = 2y/(s·n).
     dweight = Σ g·y and dbias = Σ g, over what they were repeated along.
     """
-    g_out, g_mean, g_variance = g
+    given, g_mean, g_variance = g
+    g_out: Array = np.zeros_like(x) if given is None else given
     _, mean, variance = out
     count = max(count_of(x.shape, axes), 1)
     s = 1 / np.sqrt(variance + eps)
@@ -167,9 +168,10 @@ def _normalize_rules(
         sums = total(h, axis=axes, keepdims=True) if centre else 0
         products = _sum_of_products(h, y, axes)
         dx = h * s
-    dx = _plus(dx, _times(y, (2 * g_variance / s - s * products) / count))
+    along_y = -(s * products) if g_variance is None else 2 * g_variance / s - s * products
+    dx = _plus(dx, _times(y, along_y / count))
     if centre:
-        dx = _plus(dx, (g_mean - s * sums) / count)
+        dx = _plus(dx, (-(s * sums) if g_mean is None else g_mean - s * sums) / count)
     if bias is not None and d_bias is None:
         d_bias = _summed_over(g_out, bias)
     return dx, d_weight, d_bias
@@ -201,7 +203,9 @@ def _normalize_rules_in_float32(g: Any, out: Any, *inputs: Any, **how: Any) -> S
     return tuple([None if each is None else each.astype(like.dtype) for each, like in found])
 
 
-NORMALIZE = Op("normalize", _normalize_in_float32, joint=_normalize_rules_in_float32, native=True)
+NORMALIZE = Op(
+    "normalize", _normalize_in_float32, joint=_normalize_rules_in_float32, takes_none=True, native=True
+)
 
 # The first of the three alone, where nobody asks for the others, nor for a gradient.
 NORMALIZED = Op(

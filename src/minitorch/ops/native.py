@@ -99,6 +99,11 @@ def forget(kind: type) -> None:
     _of_devices.discard(kind)
 
 
+def first_of(several: list[Any]) -> Any:
+    """Return the first array in a list: a rule of several results gets their gradients so, and None for some."""
+    return next((each for each in several if each is not None), None)
+
+
 def by_its_lines(function: Callable[..., Any], *inputs: Any, **attributes: Any) -> Any:
     """Return what a function gives, computed by its own lines, and those of what it calls."""
     before = _inside.set(True)
@@ -170,6 +175,8 @@ def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable
     @functools.wraps(function)
     def run(*inputs: Any, **attributes: Any) -> Any:
         array = inputs[1] if inputs[0].__class__ is float and len(inputs) > 1 else inputs[0]
+        if isinstance(array, list):
+            array = first_of(array)
         if array.__class__ in _of_devices:
             return _computed_there(there, there, inputs, attributes, lengths)
         return function(*inputs, **attributes)
@@ -204,12 +211,18 @@ def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..
     return short
 
 
-def as_a_whole(function: Callable[..., Any]) -> Callable[..., Any]:
+def as_a_whole(*lie_as: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Note that a function's kernels on a device are worth making for each of its lengths, and for inputs that lie in
     memory in other orders than that of their axes: there is nothing like them among a library's.
+
+    lie_as: after which of the inputs each result lies in memory.
     """
-    function.as_a_whole = True  # type: ignore[attr-defined]
-    return function
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.as_a_whole = lie_as  # type: ignore[attr-defined]
+        return function
+
+    return noted
 
 
 def computes_narrow(run: Callable[..., Any] | None, inputs: Sequence[Any]) -> bool:
@@ -219,7 +232,7 @@ def computes_narrow(run: Callable[..., Any] | None, inputs: Sequence[Any]) -> bo
     if first.__class__ is float and len(inputs) > 1 and not hasattr(run, "is_native"):
         first = inputs[1]
     if isinstance(first, list):
-        first = first[0]
+        first = first_of(first)
     return first.__class__ in _of_devices and getattr(run, "takes_narrow", False)
 
 
@@ -264,7 +277,7 @@ def natively(
         large = inputs[0]
         if large.__class__ is not ndarray:
             if isinstance(large, list):
-                large = large[0]  # (a rule of several results gets their gradients in a list)
+                large = first_of(large)
             if large.__class__ in _of_devices:
                 return _computed_there(there, plain_there, inputs, attributes, lengths)
             if large.__class__ is not ndarray:

@@ -218,8 +218,16 @@ class Op:
         """Return one rule per input, for an op called with `count` inputs."""
         if self.each is None:
             return self.rules
-        each = self.each
-        return [lambda *args, _i=i, **attributes: each(_i, *args, **attributes) for i in range(count)]
+        return [_one_of(self.each, i) for i in range(count)]
+
+
+def _one_of(each: Rule, i: int) -> Rule:
+    """Return the rule of one input, of a rule for any."""
+
+    def rule(*args: Any, **attributes: Any) -> Any:
+        return each(i, *args, **attributes)
+
+    return takes_narrow(rule) if getattr(each, "takes_narrow", False) else rule
 
 
 @takes_narrow
@@ -254,13 +262,12 @@ def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
             f"a gradient of shape {have} cannot be summed back to shape {shape}: a rule must give the "
             "shape of its input, or one that broadcasting could have made from it"
         )
-    stretched = tuple(range(extra)) + tuple(
-        i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1
-    )
+    stretched = tuple([i for i, n in enumerate((*[1] * extra, *shape)) if n == 1 and have[i] != 1])
     if stretched:
         add_up = total if gradient.__class__ is np.ndarray else total_there
-        gradient = add_up(gradient, axis=stretched, keepdims=True)
-    return gradient.reshape(shape)
+        all_new = bool(shape) and stretched == tuple(range(extra))  # (no reshape, then: that would be a view)
+        gradient = add_up(gradient, axis=stretched, keepdims=not all_new)
+    return gradient if gradient.shape == shape else gradient.reshape(shape)
 
 
 # --- questions about values --------------------------------------------------------------------

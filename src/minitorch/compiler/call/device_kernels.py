@@ -10,7 +10,6 @@ installed, an order in memory that kernels do not know, a part of the function f
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +18,9 @@ import numpy as np
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT
 from minitorch.compiler.call.agreement import agrees
 from minitorch.compiler.call.device_lengths import Lengths, Shapes, as_kernels_see, without_lengths
+from minitorch.compiler.call.device_looks import Look, as_asked, look_of, seen_through
 from minitorch.compiler.call.eager_backend import MOST_SHAPES, Lately, in_use, is_due, kept, making
-from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
+from minitorch.compiler.call.kernels import Fixed, Function, places_in, recorded, warn
 from minitorch.compiler.call.launches import DeviceKernel, Launches, Step
 from minitorch.compiler.call.update_kernels import NoKernel
 from minitorch.compiler.ir.elsewhere import lies_here
@@ -30,7 +30,7 @@ from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
 from minitorch.ops.narrow import is_narrow
-from minitorch.ops.native import ANY, ELEMENTWISE
+from minitorch.ops.native import ANY, ELEMENTWISE, first_of
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 MOST_QUICK = 4096  # that are found without a second look
@@ -135,7 +135,7 @@ def compute(
 ) -> Any:
     """Return what a function gives, by kernels; None if that is left to CuPy, which computes it by `plain`."""
     first = inputs[1] if inputs[0].__class__ is float else inputs[0]
-    kind = (first[0] if isinstance(first, list) else first).__class__
+    kind = (first_of(first) if isinstance(first, list) else first).__class__
     arrays: list[Any] = []
     tree: list[Any] = []
     for each in inputs:
@@ -145,8 +145,8 @@ def compute(
         elif each is None:
             tree.append(None)
         elif isinstance(each, (list, tuple)):
-            tree.append(len(each))
-            arrays += each
+            tree.append(places_in(each))
+            arrays += [part for part in each if part is not None]
         elif each.__class__ in (float, int, bool):
             tree.append(Fixed(each, each.__class__ if each else str(each)))
         else:
@@ -158,11 +158,12 @@ def compute(
             return None
         if not array.flags.c_contiguous:
             if 0 not in array.strides:  # a result of CuPy's would lie in memory as the array does
-                if not is_narrow(array) and not hasattr(function, "as_a_whole"):
+                as_a_whole = hasattr(function, "as_a_whole")
+                if not is_narrow(array) and not as_a_whole:
                     return None
-                turns = tuple([_turn(each) if each.__class__ is kind else None for each in inputs])
-                if any(turns):
-                    return _turned(function, plain, inputs, attributes, lengths, turns)
+                looks = tuple([look_of(x, gaps=as_a_whole) if x.__class__ is kind else None for x in inputs])
+                if any(looks):
+                    return _looking(function, plain, inputs, attributes, lengths, looks)
             arrays[i] = array = array.copy(order="C")
             as_they_are = False
         pattern.append((array.dtype, array.shape))
@@ -194,43 +195,25 @@ def compute(
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
 
 
-def _turn(array: Any) -> tuple[int, ...] | None:
-    """Return in which order of its axes an array lies in memory; None: in theirs, or with gaps."""
-    if array.flags.c_contiguous:
-        return None
-    turn = tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
-    return turn if array.transpose(turn).flags.c_contiguous else None
-
-
-def _turned(
+def _looking(
     function: Function,
     plain: Function,
     inputs: tuple[Any, ...],
     attributes: dict[str, Any],
     lengths: str,
-    turns: tuple[tuple[int, ...] | None, ...],
+    looks: tuple[Look | None, ...],
 ) -> Any:
     """Return what a function gives of arrays some of which lie in another order of their axes: kernels know of it."""
-    given = tuple(
-        [each if turn is None else each.transpose(turn) for each, turn in zip(inputs, turns, strict=True)]
-    )
-    backs = tuple([None if turn is None else tuple(np.argsort(turn).tolist()) for turn in turns])
-    if lengths == ELEMENTWISE and len(set(turns)) == 1 and len({each.shape for each in given}) == 1:
+    given = tuple([x if look is None else look.taken_from(x) for x, look in zip(inputs, looks, strict=True)])
+    if lengths == ELEMENTWISE and len(set(looks)) == 1 and len({each.shape for each in given}) == 1:
         found = compute(function, plain, given, attributes, lengths)
-        return None if found is None else found.transpose(backs[0])
-    return compute(_of_turned(function, backs), _of_turned(plain, backs), given, attributes, ANY)
-
-
-@functools.cache
-def _of_turned(function: Function, backs: tuple[tuple[int, ...] | None, ...]) -> Function:
-    """Return a function of arrays that are turned first."""
-
-    @functools.wraps(function)
-    def run(*inputs: Any, **attributes: Any) -> Any:
-        turned = [x if turn is None else x.transpose(turn) for x, turn in zip(inputs, backs, strict=True)]
-        return function(*turned, **attributes)
-
-    return run
+        return None if found is None or looks[0] is None else found.transpose(looks[0].back)
+    lie_as = getattr(function, "as_a_whole", ())
+    otherwise = seen_through(plain, looks, lie_as)
+    found = compute(seen_through(function, looks, lie_as), otherwise, given, attributes, ANY)
+    if found is None and lie_as:  # results shall lie so, whatever computes them
+        found = otherwise(*given, **attributes)
+    return None if found is None else as_asked(found, looks, lie_as)
 
 
 def _later(

@@ -204,8 +204,8 @@ def _taken_apart(inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, Any]:
     tree: list[Any] = []
     for each in inputs:
         if isinstance(each, (list, tuple)):
-            tree.append(len(each))
-            arrays += each
+            tree.append(places_in(each))
+            arrays += [part for part in each if part is not None]
         elif each is None:
             tree.append(None)
         else:
@@ -215,6 +215,11 @@ def _taken_apart(inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, Any]:
         if array.__class__ is not np.ndarray or array.dtype not in DTYPES:
             return None, None
     return arrays, tuple(tree)
+
+
+def places_in(several: Sequence[Any]) -> tuple[int | None, ...]:
+    """Return where there are arrays in a list of them, as a part of what inputs are made of; None: there is none."""
+    return tuple([None if each is None else -1 for each in several])
 
 
 class Fixed(NamedTuple):
@@ -234,7 +239,7 @@ def _put_together(arrays: Sequence[Any], tree: Any) -> list[Any]:
         if isinstance(each, Fixed)
         else next(rest)
         if each == -1
-        else [next(rest) for _ in range(each)]
+        else [None if part is None else next(rest) for part in each]
         for each in tree
     ]
 
