@@ -142,7 +142,9 @@ def _computed_there(
 # A function that changes some of its arrays, those, and numbers; whether it was done.
 Update = Callable[[Callable[..., None], list[Any], tuple[Any, ...]], bool]
 _updates: list[Update] = []  # who does so here, at most one
-_updates_there: list[Update] = []  # and on a device
+# The same for sets of arrays, one after the other, of which none knows of another.
+UpdateSets = Callable[[Callable[..., None], list[list[Any]], tuple[Any, ...]], bool]
+_updates_there: list[UpdateSets] = []  # who does so on a device, at most one
 _met_by_updates: dict[Callable[..., None], int] = {}  # how many elements
 
 
@@ -151,7 +153,7 @@ def offer_updates(update: Update) -> None:
     _updates[:] = [update]
 
 
-def offer_updates_there(update: Update) -> None:
+def offer_updates_there(update: UpdateSets) -> None:
     """Let what changes arrays on a device be done by a function."""
     _updates_there[:] = [update]
 
@@ -162,10 +164,25 @@ def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any,
     return met > MANY and bool(_in_use and _updates) and _updates[0](function, arrays, numbers)
 
 
-def update_there(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> None:
-    """Do function(arrays, numbers), which changes some of a device's arrays, by a kernel if there is one."""
-    if not (_in_use and _updates_there and _updates_there[0](function, arrays, numbers)):
-        function(arrays, numbers)
+# To launch a kernel takes a host as long as a device takes to change a million elements: sets of fewer are changed
+# together, so many at the most, for a kernel is made for each number of them.
+LARGE_ALONE, MOST_TOGETHER = 1 << 21, 48
+
+
+def update_there(function: Callable[..., None], sets: list[list[Any]], numbers: tuple[Any, ...]) -> None:
+    """Do function(arrays, numbers), which changes some of a device's arrays, for each of some sets, by few kernels."""
+    small = [arrays for arrays in sets if arrays[0].size < LARGE_ALONE]
+    large = [[arrays] for arrays in sets if arrays[0].size >= LARGE_ALONE]
+    for some in [*(small[i : i + MOST_TOGETHER] for i in range(0, len(small), MOST_TOGETHER)), *large]:
+        if len(some) > 1 and _is_updated(function, some, numbers):
+            continue
+        for arrays in some:
+            if not _is_updated(function, [arrays], numbers):
+                function(arrays, numbers)
+
+
+def _is_updated(function: Callable[..., None], sets: list[list[Any]], numbers: tuple[Any, ...]) -> bool:
+    return bool(_in_use and _updates_there) and _updates_there[0](function, sets, numbers)
 
 
 def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable[..., Any]:

@@ -513,18 +513,18 @@ class ElementwiseOptimizer(Optimizer):
             with enable_grad():
                 loss = closure()
         active, capture = recorder(), capturing.current()
+        self._refuse_results()
         for group in self.param_groups:
             decay, shrink = self._decay(group)
             maximize = group.get("maximize", False)
+            there: dict[
+                Any, list[list[Array]]
+            ] = {}  # what kernels of a device change together, by its numbers
             for p in group["params"]:
                 # Read only, so an array the engine shares with other nodes will do.
                 g = p._grad
                 if g is None:
                     continue
-                if not p.is_leaf:
-                    raise RuntimeError(
-                        f"{type(self).__name__}.step: a parameter of shape {p.shape} is no leaf any more"
-                    )
                 if g.__class__ is Coo:
                     self._sparse_step(p, -g if maximize else g, group, bool(decay) or shrink != 1.0)
                     touch(p._data)
@@ -544,6 +544,8 @@ class ElementwiseOptimizer(Optimizer):
                 options = numbers, decay, shrink, maximize
                 if active is None and x.__class__ is Array and x.size < native.LARGE and x.dtype.kind == "f":
                     self._update(*options, True, (x, g, *memory))
+                elif active is None and not self._whole and native.is_of_device(x):
+                    there.setdefault((numbers, x.dtype), []).append([x, g, *memory])
                 elif active is not None or self._whole or not self._by_kernel(*options, [x, g, *memory]):
                     update = functools.partial(self._update, *options, active is None)
                     blocks = [(x, g, *memory)] if self._whole else _blocks(x, g, memory)
@@ -554,16 +556,25 @@ class ElementwiseOptimizer(Optimizer):
                             update(block)
                 # A graph recorded before this step must not be differentiated with the new values.
                 touch(x)
+            for (numbers, _), sets in there.items():
+                rule = _in_one_go(type(self)._rule, maximize, bool(decay), shrink != 1.0, self._scratches)
+                native.update_there(rule, sets, (decay, shrink, *numbers))
         return loss
+
+    def _refuse_results(self) -> None:
+        """Raise, before anything is changed, if what is to be changed was computed from something else."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p._grad is not None and not p.is_leaf:
+                    raise RuntimeError(
+                        f"{type(self).__name__}.step: a parameter of shape {p.shape} is no leaf any more"
+                    )
 
     def _by_kernel(
         self, numbers: Any, decay: float, shrink: float, maximize: bool, arrays: list[Array]
     ) -> bool:
-        """Change a large parameter, or a device's, by one kernel; return whether that was done."""
+        """Change a large parameter by one kernel; return whether that was done."""
         rule = _in_one_go(type(self)._rule, maximize, bool(decay), shrink != 1.0, self._scratches)
-        if native.is_of_device(arrays[0]):
-            native.update_there(rule, arrays, (decay, shrink, *numbers))
-            return True
         return arrays[0].size >= native.LARGE and native.update(rule, arrays, (decay, shrink, *numbers))
 
     def _capture(self, capture: capturing.Capture, p: Tensor, g: Array, group: ParameterGroup) -> None:

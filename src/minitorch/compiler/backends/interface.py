@@ -109,6 +109,15 @@ def tasks_of(
     return tasks
 
 
+def planned(tasks: list[Task], schedule: Schedule, alignment: int) -> MemoryPlan:
+    """Return where what tasks compute on the way lies in memory, once their order is known."""
+    touched = [
+        [each for each in task.touches if not isinstance(each, Value) or schedule.needs_place(each)]
+        for task in tasks
+    ]
+    return plan_memory(touched, alignment)
+
+
 class ScheduledBackend(ABC):
     """A backend that is handed groups in their order and a memory plan; the rest of the way is the same for all.
 
@@ -163,11 +172,7 @@ class ScheduledBackend(ABC):
         report = schedule.report
         tasks = self.tasks(schedule)
         report.tick("write")
-        touched = [
-            [each for each in task.touches if not isinstance(each, Value) or schedule.needs_place(each)]
-            for task in tasks
-        ]
-        plan = plan_memory(touched, self.machine.figures.alignment)
+        plan = planned(tasks, schedule, self.machine.figures.alignment)
         report.arena, report.unshared = plan.size, plan.unshared
         report.tick("plan")
         return self.link(schedule, tasks, plan)

@@ -1,5 +1,6 @@
 """Functions that change a GPU's arrays, an optimiser's rule, as kernels. Enters: one, arrays, numbers. Leaves: them.
 
+The arrays come in sets, a parameter with its gradient and state; small sets are changed side by side, by one kernel.
 The first calls are computed value by value; what kernels give the first time is compared with that.
 """
 
@@ -16,7 +17,7 @@ from minitorch.compiler.call.eager_backend import MOST_SHAPES, Lately, in_use, i
 from minitorch.compiler.call.kernels import warn
 from minitorch.compiler.call.launches import Launches
 from minitorch.compiler.call.update_kernels import FLOATS, Changes, NoKernel, changes, fixed_numbers
-from minitorch.compiler.ir.elsewhere import lies_here
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.program import Value, interpret
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
@@ -31,19 +32,27 @@ _numbers: dict[Any, Any] = kept()  # sent lately: the parameters of a group are 
 _UNKNOWN: Any = object()
 
 
-def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> bool:
-    """Do function(arrays, numbers), which changes some of the arrays, by a kernel; return whether it was done."""
-    kind, shape, dtype = arrays[0].__class__, arrays[0].shape, arrays[0].dtype
-    addresses = []
-    for array in arrays:
-        if array.__class__ is not kind or array.shape != shape or array.dtype != dtype:
-            return False
-        address = array.data.ptr
-        if address % ALIGNMENT or not array._c_contiguous:
-            return False
-        addresses.append(address)
+def update(function: Callable[..., None], sets: list[list[Any]], numbers: tuple[Any, ...]) -> bool:
+    """Do function(arrays, numbers), which changes some arrays, for each of some sets; return whether it was done.
+
+    The arrays of one set are of one shape and dtype.
+    """
+    kind, dtype = sets[0][0].__class__, sets[0][0].dtype
+    addresses, pattern = [], []
+    for arrays in sets:
+        size = arrays[0].size
+        pattern.append((size, len(arrays)))
+        for array in arrays:
+            if array.__class__ is not kind or array.size != size or array.dtype != dtype:
+                return False
+            address = array.data.ptr
+            if address % ALIGNMENT or not array._c_contiguous:
+                return False
+            addresses.append(address)
+    if len(sets) > 1 and len(set(addresses)) < len(addresses):  # (what one changes another one reads)
+        return False
     fixed = fixed_numbers(numbers)
-    key = (function, dtype, shape, len(arrays), fixed)
+    key = (function, dtype, tuple(pattern), fixed)
     try:
         kernel = _updates.get(key, _UNKNOWN)
     except TypeError:
@@ -51,7 +60,7 @@ def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any,
     if kernel is None:
         return False
     if kernel is _UNKNOWN:
-        return _update_later(key, function, arrays, numbers, fixed)
+        return _update_later(key, function, sets, numbers, fixed)
     kernel(addresses, numbers)
     return True
 
@@ -87,11 +96,12 @@ class Update:
 def _update_later(
     key: Any,
     function: Callable[..., None],
-    arrays: list[Any],
+    sets: list[list[Any]],
     numbers: tuple[Any, ...],
     fixed: tuple[Any, ...],
 ) -> bool:
     """Do it value by value, there being no kernel yet; make one at the last of some calls."""
+    arrays = [array for some in sets for array in some]
     met = _met[key] = _met.get(key, 0) + 1
     with making:
         backend, _updates[key] = in_use(), None
@@ -99,7 +109,7 @@ def _update_later(
             return False
         kernel = copies = None
         try:
-            found = _recorded_change(key, function, arrays, numbers, fixed)
+            found = _recorded_change(key, function, sets, numbers, fixed)
             if is_due(met):
                 _shapes[function] = _shapes.get(function, 0) + 1
                 kernel = Update(
@@ -110,7 +120,7 @@ def _update_later(
         compute = backend.by_values
         if kernel is not None:
             copies = [a.copy() for a in arrays]
-            sizes = [(largest_of(a, compute), a.size) for a in arrays]
+            sizes = _sizes_of(sets, compute)
             kernel([each.data.ptr for each in copies], numbers)
         told = [np.asarray(tell(numbers), arrays[0].dtype) for tell in found.tells]
         rows = [array.reshape(-1) for array in arrays]
@@ -123,7 +133,7 @@ def _update_later(
             np.copyto(rows[i], compute.to_device(made) if lies_here(made) else made)
         if copies is None:
             del _updates[key]
-        elif all(close(copies[i], arrays[i], sizes, compute) for i in found.changed):
+        elif all(close(copies[i], arrays[i], sizes[i], compute) for i in found.changed):
             _updates[key] = kernel
             del _changes[key]
         else:
@@ -132,12 +142,20 @@ def _update_later(
 
 
 def _recorded_change(
-    key: Any, function: Callable[..., None], arrays: list[Any], numbers: Any, fixed: Any
+    key: Any, function: Callable[..., None], sets: list[list[Any]], numbers: Any, fixed: Any
 ) -> Changes:
     """Return a function that changes arrays as a program."""
     if key not in _changes:
-        shape = (arrays[0].size,)
-        inputs = [Value("input", (), {"index": i}, shape, a.dtype) for i, a in enumerate(arrays)]
-        promised = [promise(shape, a.dtype) for a in arrays]
-        _changes[key] = changes(function, inputs, promised, numbers, fixed)
+        arrays = [array for some in sets for array in some]
+        inputs = [Value("input", (), {"index": i}, (a.size,), a.dtype) for i, a in enumerate(arrays)]
+        promised = [promise((a.size,), a.dtype) for a in arrays]
+        _changes[key] = changes(function, inputs, promised, numbers, fixed, [len(some) for some in sets])
     return _changes[key]
+
+
+def _sizes_of(sets: list[list[Any]], compute: Elsewhere) -> list[list[tuple[float, int]]]:
+    """Return, for each array, how large the numbers of its set are, and how many there are (see `close`)."""
+    found = []
+    for some in sets:
+        found += [[(largest_of(a, compute), a.size) for a in some]] * len(some)
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,46 +61,63 @@ def changes(
     arrays: list[Any],
     numbers: tuple[Any, ...],
     fixed: tuple[Any, ...],
+    lengths: Sequence[int] = (),
 ) -> Changes:
-    """Record a function. arrays: what it runs on, one for each input, which it may write into."""
+    """Record a function. arrays: what it runs on, one for each input, which it may write into.
+
+    lengths: of the sets of arrays that it is called for, one after the other; none: of all at once.
+    """
     traced = [Traced(value, array) for value, array in zip(inputs, arrays, strict=True)]
-    before, made = list(inputs), list[Told]()
+    before, made = list(inputs), dict[Any, Told]()
     given = [
-        known if known is not None else Told(inputs, made, number, operator.itemgetter(i))
+        known if known is not None else Told(inputs, made, number, operator.itemgetter(i), i)
         for i, (number, known) in enumerate(zip(numbers, fixed, strict=True))
     ]
+    rest = iter(traced)
     with np.errstate(all="ignore"):
-        function(traced, tuple(given))
+        for length in lengths or [len(traced)]:
+            function([next(rest) for _ in range(length)], tuple(given))
     changed = [i for i, handle in enumerate(traced) if handle.value is not before[i]]
-    return Changes(Program(inputs, [traced[i].value for i in changed]), changed, [each.tell for each in made])
+    tells = [each.tell for each in made.values()]
+    return Changes(Program(inputs, [traced[i].value for i in changed]), changed, tells)
 
 
 class Told(Number):
     """A number of a rule's, or what Python computes of some: told to the kernel at each call.
 
-    tell: computes it of a call's numbers.
+    tell: computes it of a call's numbers. name: what it is, by which it is found again in `made`.
     """
 
-    __slots__ = ("inputs", "made", "tell")
+    __slots__ = ("inputs", "made", "name", "tell")
 
     def __init__(
-        self, inputs: list[Value], made: list[Told], concrete: float, tell: Callable[..., float]
+        self,
+        inputs: list[Value],
+        made: dict[Any, Told],
+        concrete: float,
+        tell: Callable[..., float],
+        name: Any,
     ) -> None:
         # (Rounded to the arrays' dtype once, as a Python number beside them is.)
         value = Value("input", (), {"index": len(inputs)}, (), inputs[0].dtype)
         super().__init__(value, concrete, lambda: concrete, _decide)
-        self.inputs, self.made, self.tell = inputs, made, tell
+        self.inputs, self.made, self.tell, self.name = inputs, made, tell, name
         inputs.append(value)
-        made.append(self)
+        made[name] = self
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
         if not all(isinstance(each, (Told, int, float)) for each in operands):
             return NotImplemented
+        name = (
+            ufunc,
+            *[each.name if isinstance(each, Told) else (type(each), str(each)) for each in operands],
+        )
+        if name in self.made:  # (of another set of arrays)
+            return self.made[name]
         tells = [each.tell if isinstance(each, Told) else (lambda numbers, n=each: n) for each in operands]
         concrete = float(ufunc(*(each.concrete if isinstance(each, Told) else each for each in operands)))
-        return Told(
-            self.inputs, self.made, concrete, lambda numbers: float(ufunc(*(tell(numbers) for tell in tells)))
-        )
+        tell = lambda numbers: float(ufunc(*(tell(numbers) for tell in tells)))
+        return Told(self.inputs, self.made, concrete, tell, name)
 
     def _is_given(self) -> bool:
         """Tell whether it is one of a call's numbers: then it is neither 0 nor 1 (see `fixed_numbers`)."""

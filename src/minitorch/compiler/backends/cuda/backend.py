@@ -41,7 +41,7 @@ from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
 from minitorch.compiler.backends.cuda.with_attention import inside_attention, with_attention
 from minitorch.compiler.backends.cuda.words import SIZE, Kernel
-from minitorch.compiler.backends.interface import ScheduledBackend, Task, tasks_of
+from minitorch.compiler.backends.interface import ScheduledBackend, Task, planned, tasks_of
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import widened, with_products_of_halves
 from minitorch.compiler.ir.program import VIEWS, Program, Value
@@ -55,7 +55,7 @@ from minitorch.compiler.ir.sizes import (
     typical,
 )
 from minitorch.compiler.schedule.groups import COPY, PLACE, Group
-from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch, plan_memory
+from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
 from minitorch.engine.precision import precision
@@ -240,12 +240,7 @@ class GpuProgram:
         merged = in_turn(side_by_side(self.tasks, self.schedule))
         if len(merged) == len(self.tasks):
             return
-        self.tasks, needs_place = merged, self.schedule.needs_place
-        touched = [
-            [each for each in task.touches if not isinstance(each, Value) or needs_place(each)]
-            for task in merged
-        ]
-        self._plan = plan_memory(touched, alignment)
+        self.tasks, self._plan = merged, planned(merged, self.schedule, alignment)
         self.report.arena, self.report.unshared = self._plan.size, self._plan.unshared
 
     def begin(self, for_one: Callable[[Binding], GpuProgram]) -> None:
