@@ -1,0 +1,171 @@
+"""Whole training steps, eager, on a device: kernels of our own compute them, and a device's array library next to nothing.
+
+What that computes takes the host several times as long to launch; what the host waits for, it cannot launch meanwhile.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minitorch
+from asked_of_device import asked
+from compiled import BACKENDS
+from minitorch.compiler.backends.cuda import finding_attention
+from minitorch.compiler.call import eager_backend
+from minitorch.engine.gpu import on_host
+from minitorch.ops import native
+from minitorch.tensor.devices import has_gpu
+from standin import DeviceArray
+from standin_cupy import installed
+from standin_kernels import StandinLauncher
+
+pytestmark = [
+    pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed"),
+    pytest.mark.skipif(has_gpu(), reason="it is about the stand-in's arrays"),
+]
+ROOT = Path(__file__).parents[3]
+# What a step leaves to the device's library, at most, by the benchmark's rows.
+LEFT = {
+    "grammar": ["ones_like"],
+    "wide": ["ones_like"],
+    "block": ["ones_like"],
+    "block bfloat16": ["ones_like"],
+    # The rows of two tables, and zeros for their gradients.
+    "gpt": ["__getitem__", "__getitem__", "ones_like", "zeros_like", "zeros_like"],
+    "conv": ["ones_like"],
+    "cross-entropy": ["ones_like"],
+}
+
+
+@pytest.fixture
+def launcher(monkeypatch):
+    """A GPU that does not exist, with kernels that this processor runs."""
+    installed(monkeypatch)
+    found = StandinLauncher()
+    eager_backend.use(found)
+    monkeypatch.setattr(eager_backend, "CALLS", 1)
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    monkeypatch.setattr(minitorch.backends.cuda.matmul, "allow_tf32", True)
+    native.meet(DeviceArray)
+    minitorch.set_native_ops(True)
+    yield found
+    native.forget(DeviceArray)
+    minitorch.set_native_ops(False)
+    eager_backend.use(StandinLauncher())
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    """The GPU's benchmark, with small steps."""
+    spec = importlib.util.spec_from_file_location("minitorch_small_gpu_bench", ROOT / "benchmarks" / "gpu.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(__import__("sys").modules, spec.name, module)
+    spec.loader.exec_module(module)
+    for name, small in {"TOKENS": 50, "WIDTH": 64, "DEPTH": 2, "HEADS": 2, "BLOCK_HEADS": 2}.items():
+        monkeypatch.setattr(module, name, small)
+    shapes = {"block": (2, 24, 64), "gpt": (2, 24), "conv": (2, 8, 8, 8), "cross-entropy": (64, 50)}
+    module.SHAPES |= {**shapes, "block bfloat16": shapes["block"]}
+    module.LAYERS |= {"grammar": (60, 23, 64, 5), "wide": (64, 32, 64, 10)}
+    return module
+
+
+def losses_of(benchmark, row, count, device, monkeypatch):
+    """A row's step, and what it gives a few times."""
+    monkeypatch.setattr(benchmark, "DEVICE", device)
+    step, _ = benchmark.step_of(minitorch, row)
+    return step, [float(on_host(step()._data)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("row", LEFT)
+def test_a_step_is_computed_by_kernels(row, launcher, benchmark, monkeypatch):
+    if "bfloat16" in row:
+        pytest.importorskip("ml_dtypes")
+    step, found = losses_of(benchmark, row, 4, "cuda", monkeypatch)
+    with asked(monkeypatch) as noted:
+        step()
+    assert sorted(noted) == LEFT[row]
+    _, expected = losses_of(benchmark, row, 4, "cpu", monkeypatch)
+    np.testing.assert_allclose(found, expected, rtol=2e-2 if "bfloat16" in row else 1e-4)
+
+
+@pytest.mark.parametrize(("name", "count"), [("SGD", 1), ("Adam", 1), ("RMSprop", 1)])
+def test_small_parameters_are_changed_by_one_kernel(name, count, launcher):
+    shapes = [(3, 4), (7,), (3, 4), (2, 3, 5), (300, 20)]
+    optimizer = getattr(minitorch.optim, name)
+
+    def trained(device):
+        minitorch.manual_seed(0)
+        given = [minitorch.randn(*shape).to(device).requires_grad_() for shape in shapes]
+        steps = optimizer(given, lr=0.1)
+        for _ in range(4):
+            steps.zero_grad()
+            sum((p * p).sum() for p in given).backward()
+            launched = launcher.launched
+            steps.step()
+        return [on_host(p._data) for p in given], launcher.launched - launched
+
+    (found, launched), (expected, _) = trained("cuda"), trained("cpu")
+    assert launched == count
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+
+
+def test_large_parameters_are_changed_by_kernels_of_their_own(launcher, monkeypatch):
+    monkeypatch.setattr(native, "LARGE_ALONE", 100)
+    given = [minitorch.ones(n, device="cuda", requires_grad=True) for n in (30, 99, 100, 400)]
+    steps = minitorch.optim.SGD(given, lr=0.5)
+    for _ in range(3):
+        steps.zero_grad()
+        sum((p * p).sum() for p in given).backward()
+        launched = launcher.launched
+        steps.step()
+    assert launcher.launched - launched == 3
+    assert all((on_host(p._data) == 0).all() for p in given)
+
+
+def test_parameters_of_one_memory_are_changed_one_after_the_other(launcher):
+    """What one changes, another one reads, as its gradient: in one kernel nobody could tell which it would find."""
+
+    def trained(device):
+        first = minitorch.ones(5, device=device, requires_grad=True)
+        second = minitorch.full((5,), 3.0, device=device, requires_grad=True)
+        steps = minitorch.optim.SGD([first, second], lr=0.5)
+        for _ in range(4):
+            first._grad, second._grad = minitorch.full((5,), 0.25, device=device)._data, first._data
+            steps.step()
+        return [on_host(p._data) for p in (first, second)]
+
+    for mine, other in zip(trained("cuda"), trained("cpu"), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_numbers_that_differ_between_parameters(launcher):
+    """Parameters that came later have made fewer steps, and Adam's numbers are others."""
+
+    def trained(device):
+        minitorch.manual_seed(0)
+        first, second = (minitorch.randn(6).to(device).requires_grad_() for _ in range(2))
+        steps = minitorch.optim.Adam([first], lr=0.1)
+        for i in range(6):
+            if i == 2:
+                steps.add_param_group({"params": [second]})
+            steps.zero_grad()
+            ((first * first).sum() + (second * second * second).sum()).backward()
+            steps.step()
+        return [on_host(p._data) for p in (first, second)]
+
+    for mine, other in zip(trained("cuda"), trained("cpu"), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+
+
+def test_nothing_is_changed_if_one_parameter_is_no_leaf():
+    first, second = (minitorch.ones(2, requires_grad=True) for _ in range(2))
+    steps = minitorch.optim.Adam([first, second], lr=0.1)
+    first._grad = second._grad = np.ones(2, np.float32)
+    second._operation = (first * 2)._operation
+    with pytest.raises(RuntimeError, match="no leaf any more"):
+        steps.step()
+    assert (first.data == 1).all()
+    assert not steps.state
