@@ -23,7 +23,7 @@ from minitorch.compiler.call.eager_backend import MOST_SHAPES, Lately, in_use, i
 from minitorch.compiler.call.kernels import Fixed, Function, places_in, recorded, warn
 from minitorch.compiler.call.launches import DeviceKernel, Launches, Step
 from minitorch.compiler.call.update_kernels import NoKernel
-from minitorch.compiler.ir.elsewhere import lies_here
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.trace.promised import NumbersMissing, promise
@@ -291,11 +291,16 @@ def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], sha
         warn(function, f"could not be computed value by value ({type(problem).__name__}: {problem})", "CuPy")
         _recorded[key] = None
         return None
-    made = [compute.to_device(array) if lies_here(array) else array for array in found]
+    made = [compute.to_device(array) if lies_here(array) else _laid_out(array, compute) for array in found]
     if shape is not None:
         made = [array.reshape(shape) for array in made]
     outputs = [None if i is None else arrays[i] if i >= 0 else made[~i] for i in results]
     return outputs[0] if alone else tuple(outputs)
+
+
+def _laid_out(array: Any, compute: Elsewhere) -> Any:
+    """Return a result with its elements in the order of its axes, as kernels leave them."""
+    return array if array.flags.c_contiguous else compute.laid_out(array)
 
 
 def _for_all_lengths(key: Any, arrays: list[Any], shape: Any) -> Any:
