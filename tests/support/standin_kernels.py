@@ -32,13 +32,15 @@ class StandinLauncher:
 
         return launch
 
-    def multiply(self, product, addresses, stream):
-        self.launched += 1
-        self.device.sequence(
-            [Launch(None, product, list(range(len(addresses))))], None, np.array(addresses, np.int64)
-        )()
+    def multiplying(self, product):
+        def compute(addresses, stream):
+            self.launched += 1
+            launch = Launch(None, product, list(range(len(addresses))))
+            self.device.sequence([launch], None, np.array(addresses, np.int64))()
 
-    convolve = multiply
+        return compute
+
+    convolving = multiplying
 
     def scratch(self, size):
         memory = self.device.empty((size,), np.uint8)

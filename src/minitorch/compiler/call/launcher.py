@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from minitorch.compiler.backends.cuda.launching import DRIVER, Finder, address_o
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, Kernel
-from minitorch.compiler.call.launches import Step
+from minitorch.compiler.call.launches import ByLibrary, Step
 from minitorch.compiler.call.there import computing
 from minitorch.compiler.ir.elsewhere import Elsewhere
 from minitorch.engine import gpu
@@ -66,14 +67,19 @@ class Launcher:
         self._cupy.cuda.Device().use()
         self._cupy.cuda.runtime.memGetInfo()
 
-    def multiply(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
-        """Let a library compute a product."""
-        self.device.of_libraries.take(self.stream())
-        self.device.library.launch(product, list(addresses), stream)
+    def multiplying(self, product: LibraryProduct) -> ByLibrary:
+        """Return what lets a library compute a product."""
+        launch, turns, stream_now = self.device.library.ready(product), self.device.of_libraries, self.stream
 
-    def convolve(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
-        """Let a library compute a convolution."""
-        self.device.convolutions.compute(convolution, addresses, stream)
+        def multiply(addresses: Sequence[int], stream: int) -> None:
+            turns.take(stream_now())
+            launch(addresses, stream)
+
+        return multiply
+
+    def convolving(self, convolution: LibraryConvolution) -> ByLibrary:
+        """Return what lets a library compute a convolution."""
+        return functools.partial(self.device.convolutions.compute, convolution)
 
     def scratch(self, size: int) -> tuple[Any, int]:
         """Return memory, and its address."""

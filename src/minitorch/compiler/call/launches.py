@@ -28,6 +28,7 @@ from minitorch.engine.precision import may_round
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
 MOST_ROOM = 1 << 16  # bytes of scratch memory that a single launch keeps for the next one
 Step = Callable[..., None]  # a launch: of a stream, and of addresses
+ByLibrary = Callable[[Sequence[int], int], None]  # of addresses, and a stream
 
 
 class ManySizes:
@@ -128,8 +129,8 @@ class Launches:
                     exact = launcher.step(functions[id(kernel.exact.items)], kernel.exact, operands, count)
                     step = functools.partial(_either, step, exact)
             else:
-                library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
-                step = functools.partial(_by_library, library, kernel, operands)
+                ready = launcher.multiplying if isinstance(kernel, LibraryProduct) else launcher.convolving
+                step = _by_library(ready(kernel), operands)
             self._steps.append(step)
         if self._constants or self._checks:
             launcher.settle()
@@ -218,11 +219,13 @@ def _either(rounding: Step, exact: Step, *given: int) -> None:
     (rounding if may_round() else exact)(*given)
 
 
-def _by_library(
-    library: Callable[..., None], what: Any, operands: list[tuple[int, int]], stream: int, *given: int
-) -> None:
-    """Let a library compute something."""
-    library(what, [offset if at < 0 else given[at] + offset for at, offset in operands], stream)
+def _by_library(compute: ByLibrary, operands: list[tuple[int, int]]) -> Step:
+    """Return a step that a library computes."""
+
+    def step(stream: int, *given: int) -> None:
+        compute([offset if at < 0 else given[at] + offset for at, offset in operands], stream)
+
+    return step
 
 
 class DeviceKernel:

@@ -10,6 +10,8 @@ import ctypes
 import functools
 import re
 import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +37,9 @@ MOST_ALIGNED = 256
 MOST_IN_32_BITS = (1 << 31) - 1  # the library's numbers, but where it says otherwise
 
 
+Launch = Callable[[Sequence[int], int], None]  # of addresses, on a stream
+
+
 def _loaded(name: str) -> list[str]:
     """Return where libraries of a name lie that this process has loaded."""
     return re.findall(rf"(/\S*lib{name}\.so\S*)", Path("/proc/self/maps").read_text())
@@ -45,8 +50,7 @@ class Cublas:
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-        self._plans: dict[Any, _Plan] = {}
-        self._told: dict[Any, _Told] = {}
+        self._ready: dict[Any, Launch] = {}
         self._stream: int | None = None  # which the handle was told of last, with the workspace
         self._lock = threading.Lock()  # (a stream is chosen by one call, and used by the next)
 
@@ -86,69 +90,79 @@ class Cublas:
         if status:
             raise RuntimeError(f"{name} of cuBLAS failed with status {status}")
 
-    def launch(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
+    def launch(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Launch a product on a stream."""
-        with self._lock:
-            if product.is_finished:
-                self._launch_finished(product, addresses, stream)
-            else:
-                self._launch_plain(product, addresses, stream)
+        self.ready(product)(addresses, stream)
 
-    def _launch_plain(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
-        """Launch a product to which nothing is added."""
-        if stream != self._stream:
-            self._stream = None  # (until both calls are done)
-            self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
-            self.prepare()  # (another stream takes the workspace away)
-            self._stream = stream
-        told = self._told.get(product.key)
-        if told is None:
-            told = self._told[product.key] = _as_told(product)
-        at = ctypes.c_void_p
-        self._call(
-            told.name,
-            self._handle,
-            *told.sizes,
-            at(addresses[told.operands[0]]),
-            *told.first,
-            at(addresses[told.operands[1]]),
-            *told.second,
-            at(addresses[2]),
-            *told.result,
-            _computed(product),
-            _ANY_ALGORITHM,
-        )
+    def ready(self, product: LibraryProduct) -> Launch:
+        """Return what launches a product, of addresses and a stream: all else is found out once."""
+        key = product.key
+        if key not in self._ready:
+            self._ready[key] = self._finished(product) if product.is_finished else self._plain(product)
+        return self._ready[key]
 
-    def _launch_finished(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
-        """Launch a product to which something is added."""
-        p = product
+    def _plain(self, product: LibraryProduct) -> Launch:
+        """Return what launches a product to which nothing is added."""
+        told, at = _as_told(product), ctypes.c_void_p
+        first, second = told.operands
+
+        def launch(addresses: Sequence[int], stream: int) -> None:
+            with self._lock:
+                if stream != self._stream:
+                    self._follow(stream)
+                self._call(
+                    told.name,
+                    self._handle,
+                    *told.sizes,
+                    at(addresses[first]),
+                    *told.first,
+                    at(addresses[second]),
+                    *told.second,
+                    at(addresses[2]),
+                    *told.result,
+                    _computed(product),
+                    _ANY_ALGORITHM,
+                )
+
+        return launch
+
+    def _follow(self, stream: int) -> None:
+        """Let what is launched from now on go to a stream."""
+        self._stream = None  # (until both calls are done)
+        self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
+        self.prepare()  # (another stream takes the workspace away)
+        self._stream = stream
+
+    def _finished(self, p: LibraryProduct) -> Launch:
+        """Return what launches a product to which something is added."""
         first, second, _ = _in_columns(p)
-        result = addresses[2]
-        addend = addresses[3] if p.addend is not None else result
-        given = [addresses[first.operand], addresses[second.operand], addend, result]
-        # (The library takes the row's alignment from where it lies when it is asked.)
-        alignments = tuple(min(address & -address, MOST_ALIGNED) for address in (*given, addresses[-1]))
-        key = (p.key, alignments, _computed(p))
-        if key not in self._plans:
-            self._plans[key] = self._planned(p, alignments[:4], addresses[-1])
-        plan = self._plans[key]
-        if p.has_row:
-            self._set("MatmulDesc", plan.product, _ROW, ctypes.c_void_p(addresses[-1]))
-        matrices = [ctypes.c_void_p(address) for address in given]
-        beta = float(p.addend is not None)
-        self._call(
-            "cublasLtMatmul",
-            self._handle,
-            plan.product,
-            ctypes.byref(ctypes.c_float(1.0)),
-            *(each for pair in zip(matrices[:2], plan.layouts[:2], strict=True) for each in pair),
-            ctypes.byref(ctypes.c_float(beta)),
-            *(each for pair in zip(matrices[2:], plan.layouts[2:], strict=True) for each in pair),
-            plan.algorithm,
-            ctypes.c_void_p(self._workspace.data.ptr),
-            ctypes.c_size_t(WORKSPACE),
-            ctypes.c_void_p(stream),
-        )
+        one, beta = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(p.addend is not None))
+        addend, at = 3 if p.addend is not None else 2, ctypes.c_void_p
+        plans: dict[Any, _Plan] = {}
+
+        def launch(addresses: Sequence[int], stream: int) -> None:
+            a, b, result = addresses[first.operand], addresses[second.operand], addresses[2]
+            added, row = addresses[addend], addresses[-1]
+            # (The library takes the row's alignment from where it lies when it is asked.)
+            low = (a | b | added | result | row) % MOST_ALIGNED
+            aligned = low and tuple([min(each & -each, MOST_ALIGNED) for each in (a, b, added, result, row)])
+            with self._lock:
+                plan = plans.get((aligned, _computed(p)))
+                if plan is None:
+                    known = aligned[:4] if aligned else (MOST_ALIGNED,) * 4
+                    plan = plans[aligned, _computed(p)] = self._planned(p, known, row)
+                if p.has_row and plan.row != row:
+                    self._set("MatmulDesc", plan.product, _ROW, at(row))
+                    plan.row = row
+                of_a, of_b, of_added, of_result = plan.layouts
+                self._call(
+                    "cublasLtMatmul",
+                    *(self._handle, plan.product, one, at(a), of_a, at(b), of_b, beta),
+                    *(at(added), of_added, at(result), of_result, plan.algorithm),
+                    *(at(self._workspace.data.ptr), ctypes.c_size_t(WORKSPACE), at(stream)),
+                )
+
+        return launch
 
     def _set(self, thing: str, made: ctypes.c_void_p, which: int, number: Any) -> None:
         size = ctypes.c_size_t(ctypes.sizeof(number))
@@ -199,15 +213,20 @@ class Cublas:
         self._call("cublasLtMatmulPreferenceDestroy", wanted)
         if not count.value:
             raise RuntimeError("cuBLASLt has no algorithm for a product")
-        return _Plan(product, layouts, found)
+        return _Plan(product, layouts, found, row)
 
 
-class _Plan(NamedTuple):
-    """A product as cuBLASLt knows it: descriptions of it and of a, b, the addend and c, and how it is computed."""
+@dataclass
+class _Plan:
+    """A product as cuBLASLt knows it: descriptions of it and of a, b, the addend and c, and how it is computed.
+
+    row: where the row lies that it was told of last.
+    """
 
     product: ctypes.c_void_p
     layouts: list[ctypes.c_void_p]
     algorithm: Any
+    row: int
 
 
 class _Told(NamedTuple):
