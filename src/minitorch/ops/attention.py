@@ -45,4 +45,4 @@ def _attention_rules(
     return dq, of_scores.swapaxes(-1, -2) @ (q * scale), weights.swapaxes(-1, -2) @ g
 
 
-ATTENTION = Op("attention", _attention, joint=_attention_rules, native=True, register=False)
+ATTENTION = Op("attention", _attention, joint=_attention_rules, native=True, register=False, own=True)

@@ -80,6 +80,7 @@ class Op:
     there: on a GPU they may, though not here (of NumPy's ufuncs that is understood); or only "forward".
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
+    own: whether the rules give new arrays, or g itself, or a view of it; None: if it is listed.
 
     `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it), `tangent` how its result
     moves when its inputs do (ops/tangents.py; None: the rules tell), `ufunc` which of NumPy's it is, if it is one;
@@ -124,6 +125,7 @@ class Op:
         there: bool | str = False,
         whole: bool = False,
         register: bool = True,
+        own: bool | None = None,
     ) -> None:
         self.name = name
         self.ufunc = forward if isinstance(forward, np.ufunc) else None
@@ -148,8 +150,8 @@ class Op:
         self.tangent: Callable[..., Any] | None = None
         self.of_large: Callable[..., Any] | None = None
         self.rules_of_large: tuple[Rule | None, ...] = ()
-        # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
-        self.gives_own_arrays = register
+        # (A person's rules may give any array they hold.)
+        self.gives_own_arrays = register if own is None else own
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these
         self.native = bool(native)
         if register:

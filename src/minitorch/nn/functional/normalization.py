@@ -21,6 +21,7 @@ from minitorch.engine.modes import current
 from minitorch.engine.record import apply, apply_many
 from minitorch.engine.recording import recordings
 from minitorch.functions import pad
+from minitorch.ops import native
 from minitorch.ops.layers import AFFINE, NORMALIZE, NORMALIZED
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
@@ -146,25 +147,39 @@ def _batch_norm(
         )
     axes = (0, *range(2, x.ndim))
     out, mean, variance = _normalized(x, axes, eps, _shaped(weight, shape), _shaped(bias, shape))
-    _move(running_mean, mean._data.reshape(channels), momentum)
-    _move(running_var, variance._data.reshape(channels) * (count / max(count - 1, 1)), momentum)
+    found = [each._data.reshape(channels) for each in (mean, variance)]
+    _move([running_mean, running_var], found, [1.0, count / max(count - 1, 1)], momentum)
     return out
 
 
 _batch_norm_in_float32 = rounded_once(_batch_norm)
 
 
-def _move(running: Any, found: Any, momentum: float) -> None:
-    """Move a running average towards what was found, in place."""
-    if running is not None:
-        data = running._data
-        if current().level is not None and type(found) is not type(data):
-            raise RuntimeError(
-                "batch_norm: inside vmap a running mean or variance that all examples share cannot be moved; call "
-                "model.eval(), let it keep none (func.replace_all_batch_norm_modules_), or give each example its own"
-            )
-        data[...] = (1 - momentum) * data + momentum * found
-        watch.touch(data)
+def _move(averages: Sequence[Any], found: Sequence[Any], factors: Sequence[float], momentum: float) -> None:
+    """Move running averages (None: there is none) towards what was found, times a factor, in place."""
+    kept = [i for i, average in enumerate(averages) if average is not None]
+    data = [averages[i]._data for i in kept]
+    if current().level is not None and any(
+        type(found[i]) is not type(d) for i, d in zip(kept, data, strict=True)
+    ):
+        raise RuntimeError(
+            "batch_norm: inside vmap a running mean or variance that all examples share cannot be moved; call "
+            "model.eval(), let it keep none (func.replace_all_batch_norm_modules_), or give each example its own"
+        )
+    arrays, numbers = [*data, *(found[i] for i in kept)], (momentum, *(factors[i] for i in kept))
+    if data and native.is_of_device(data[0]):
+        native.update_there(_moved, [arrays], numbers)
+    else:
+        _moved(arrays, numbers)
+    for each in data:
+        watch.touch(each)
+
+
+def _moved(arrays: list[Any], numbers: Sequence[float]) -> None:
+    """Move the first half of some arrays towards the second. numbers: how far, and a factor for each of the second."""
+    momentum, *factors = numbers
+    for average, new, factor in zip(arrays, arrays[len(factors) :], factors, strict=False):
+        average[...] = (1 - momentum) * average + momentum * (new if factor == 1 else new * factor)
 
 
 @rounded_once
@@ -203,11 +218,9 @@ def instance_norm(
     shape = _over_channels(x)
     axes = tuple(range(2, x.ndim))
     out, mean, variance = _normalized(x, axes, eps, _shaped(weight, shape), _shaped(bias, shape))
-    if running_mean is not None:
-        _move(running_mean, mean._data.reshape(x.shape[:2]).mean(axis=0), momentum)
-    if running_var is not None:
-        unbiased = variance._data.reshape(x.shape[:2]).mean(axis=0) * (count / max(count - 1, 1))
-        _move(running_var, unbiased, momentum)
+    if running_mean is not None or running_var is not None:
+        found = [each._data.reshape(x.shape[:2]).mean(axis=0) for each in (mean, variance)]
+        _move([running_mean, running_var], found, [1.0, count / max(count - 1, 1)], momentum)
     return out
 
 
