@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.narrow import in_float32, takes_narrow
+from minitorch.ops.native import takes_looks
 from minitorch.ops.op import Array, Op, count_of, in_axis_order, keep_axes, unchanged
 from minitorch.ops.products import EINSUM, MATMUL
 from minitorch.ops.sums import HALF, total
@@ -25,6 +26,7 @@ def _rows(x: Array) -> Array:
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
+@takes_looks
 def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     out = _rows(x) @ weight.swapaxes(0, 1)
     if bias is not None:
@@ -36,8 +38,8 @@ def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
 LINEAR = Op(
     "linear",
     _linear,
-    lambda g, out, x, weight, bias=None: MATMUL(g, weight),
-    lambda g, out, x, weight, bias=None: _rows(g).swapaxes(0, 1) @ _rows(x),
+    takes_looks(lambda g, out, x, weight, bias=None: MATMUL(g, weight)),
+    takes_looks(lambda g, out, x, weight, bias=None: _rows(g).swapaxes(0, 1) @ _rows(x)),
     unchanged,
     there=True,
 )

@@ -228,16 +228,25 @@ def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..
     return short
 
 
+def takes_looks(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Note that a function's kernels on a device read inputs where they lie in memory, in whatever order of their axes.
+
+    Of others results lie in memory as the inputs do, and a library computes them so.
+    """
+    function.takes_looks = True  # type: ignore[attr-defined]
+    return function
+
+
 def as_a_whole(*lie_as: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Note that a function's kernels on a device are worth making for each of its lengths, and for inputs that lie in
-    memory in other orders than that of their axes: there is nothing like them among a library's.
+    """Note that a function's kernels on a device are worth making for each of its lengths: there is nothing like them
+    among a library's. They read inputs where they lie.
 
     lie_as: after which of the inputs each result lies in memory.
     """
 
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
         function.as_a_whole = lie_as  # type: ignore[attr-defined]
-        return function
+        return takes_looks(function)
 
     return noted
 

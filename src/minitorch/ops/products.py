@@ -11,6 +11,7 @@ import string
 import numpy as np
 
 from minitorch.ops.fast import matmul
+from minitorch.ops.native import takes_looks
 from minitorch.ops.op import Array, Op
 
 # --- matmul --------------------------------------------------------------------------------------
@@ -20,6 +21,7 @@ def _product(x: Array, y: Array) -> Array:
     return matmul(x, y) if type(x) is np.ndarray else MATMUL(x, y)
 
 
+@takes_looks
 def _matmul_left(g: Array, out: Array, x: Array, y: Array) -> Array:
     if x.ndim == 1 and y.ndim == 1:
         return g * y
@@ -30,6 +32,7 @@ def _matmul_left(g: Array, out: Array, x: Array, y: Array) -> Array:
     return _product(g, y.swapaxes(-1, -2))
 
 
+@takes_looks
 def _matmul_right(g: Array, out: Array, x: Array, y: Array) -> Array:
     if x.ndim == 1 and y.ndim == 1:
         return g * x
@@ -43,7 +46,7 @@ def _matmul_right(g: Array, out: Array, x: Array, y: Array) -> Array:
     return _product(x.swapaxes(-1, -2), g)
 
 
-MATMUL = Op("matmul", matmul, _matmul_left, _matmul_right, there=True)
+MATMUL = Op("matmul", takes_looks(matmul), _matmul_left, _matmul_right, there=True)
 
 # --- einsum --------------------------------------------------------------------------------------
 

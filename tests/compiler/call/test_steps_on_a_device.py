@@ -45,7 +45,6 @@ def launcher(monkeypatch):
     installed(monkeypatch)
     found = StandinLauncher()
     eager_backend.use(found)
-    monkeypatch.setattr(eager_backend, "CALLS", 1)
     monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
     monkeypatch.setattr(minitorch.backends.cuda.matmul, "allow_tf32", True)
     native.meet(DeviceArray)
@@ -79,14 +78,15 @@ def losses_of(benchmark, row, count, device, monkeypatch):
 
 
 @pytest.mark.parametrize("row", LEFT)
-def test_a_step_is_computed_by_kernels(row, launcher, benchmark, monkeypatch):
+def test_a_step_is_computed_by_kernels_after_three(row, launcher, benchmark, monkeypatch):
+    """So many runs PyTorch's programs make before they capture a graph."""
     if "bfloat16" in row:
         pytest.importorskip("ml_dtypes")
-    step, found = losses_of(benchmark, row, 4, "cuda", monkeypatch)
+    step, found = losses_of(benchmark, row, 3, "cuda", monkeypatch)
     with asked(monkeypatch) as noted:
         step()
     assert sorted(noted) == LEFT[row]
-    _, expected = losses_of(benchmark, row, 4, "cpu", monkeypatch)
+    _, expected = losses_of(benchmark, row, 3, "cpu", monkeypatch)
     np.testing.assert_allclose(found, expected, rtol=2e-2 if "bfloat16" in row else 1e-4)
 
 

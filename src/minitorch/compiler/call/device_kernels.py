@@ -158,12 +158,13 @@ def compute(
             return None
         if not array.flags.c_contiguous:
             if 0 not in array.strides:  # a result of CuPy's would lie in memory as the array does
-                as_a_whole = hasattr(function, "as_a_whole")
-                if not is_narrow(array) and not as_a_whole:
+                wanted = hasattr(function, "takes_looks")
+                looks = tuple([look_of(x, gaps=wanted) if x.__class__ is kind else None for x in inputs])
+                alike = _alike(inputs, looks, kind) if lengths == ELEMENTWISE else None
+                if any(looks) and (wanted or alike or is_narrow(array)):
+                    return _looking(function, plain, inputs, attributes, looks, alike)
+                if not wanted and not is_narrow(array):
                     return None
-                looks = tuple([look_of(x, gaps=as_a_whole) if x.__class__ is kind else None for x in inputs])
-                if any(looks):
-                    return _looking(function, plain, inputs, attributes, lengths, looks)
             arrays[i] = array = array.copy(order="C")
             as_they_are = False
         pattern.append((array.dtype, array.shape))
@@ -195,19 +196,29 @@ def compute(
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
 
 
+def _alike(inputs: tuple[Any, ...], looks: tuple[Look | None, ...], kind: Any) -> Look | None:
+    """Return the look that all arrays are, being of one shape; None: they differ.
+
+    What is computed of them element by element lies in memory as they do.
+    """
+    arrays = [(look, x) for x, look in zip(inputs, looks, strict=True) if x.__class__ is kind]
+    alike = len({(look, x.shape) for look, x in arrays}) == 1
+    return arrays[0][0] if alike and not any(isinstance(x, (list, tuple)) for x in inputs) else None
+
+
 def _looking(
     function: Function,
     plain: Function,
     inputs: tuple[Any, ...],
     attributes: dict[str, Any],
-    lengths: str,
     looks: tuple[Look | None, ...],
+    alike: Look | None,
 ) -> Any:
     """Return what a function gives of arrays some of which lie in another order of their axes: kernels know of it."""
     given = tuple([x if look is None else look.taken_from(x) for x, look in zip(inputs, looks, strict=True)])
-    if lengths == ELEMENTWISE and len(set(looks)) == 1 and len({each.shape for each in given}) == 1:
-        found = compute(function, plain, given, attributes, lengths)
-        return None if found is None or looks[0] is None else found.transpose(looks[0].back)
+    if alike is not None and alike.shape is None:
+        found = compute(function, plain, given, attributes, ELEMENTWISE)
+        return None if found is None else found.transpose(alike.back)
     lie_as = getattr(function, "as_a_whole", ())
     otherwise = seen_through(plain, looks, lie_as)
     found = compute(seen_through(function, looks, lie_as), otherwise, given, attributes, ANY)

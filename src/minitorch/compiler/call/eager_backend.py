@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from minitorch.compiler.backends.cuda.backend import CudaBackend
@@ -18,7 +19,8 @@ from minitorch.compiler.backends.interface import Task, planned
 from minitorch.compiler.call.launcher import Launcher
 from minitorch.compiler.call.launches import Launches, ManySizes
 from minitorch.compiler.ir.elsewhere import Elsewhere
-from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.schedule.groups import VIRTUAL
 from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.ops.op import OPS, UNLISTED
@@ -44,6 +46,18 @@ class EagerBackend(CudaBackend):
     def by_values(self) -> Elsewhere:
         """What computes values one by one, by kernels that know no lengths."""
         return self.launcher.computing()
+
+    def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
+        """Return kernels of a program. A result that is another one reshaped is computed into an array of its shape."""
+        outputs: list[Value] = []
+        for i, output in enumerate(program.outputs):
+            source = output
+            while source.primitive == "reshape" and i not in updates:
+                source = source.inputs[0]
+            own = source.primitive not in (*VIRTUAL, "input", "constant") and source not in program.outputs
+            outputs.append(source if own and source not in outputs else output)
+        made = super().build(Program(program.inputs, outputs, program.guards), updates, numbers)
+        return made.returning([o.shape for i, o in enumerate(program.outputs) if i not in updates])
 
     def convolves(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is a library's: it takes one launch."""

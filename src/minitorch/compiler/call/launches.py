@@ -27,6 +27,7 @@ from minitorch.engine.precision import may_round
 
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
 MOST_ROOM = 1 << 16  # bytes of scratch memory that a single launch keeps for the next one
+Shapes = Sequence[tuple[int, ...]]
 Step = Callable[..., None]  # a launch: of a stream, and of addresses
 ByLibrary = Callable[[Sequence[int], int], None]  # of addresses, and a stream
 
@@ -40,6 +41,12 @@ class ManySizes:
         self._loaded = Loaded(launcher)
         lengths = {n for v in schedule.program.values() for n in v.shape if isinstance(n, Size)}
         self._lengths = [n for n in lengths if not surely_less(0, n)]
+        self._shapes: Shapes | None = None
+
+    def returning(self, shapes: Shapes) -> ManySizes:
+        """Return the same, whose outputs are arrays of these shapes, as long as what is computed."""
+        self._shapes = shapes
+        return self
 
     def at(self, sizes: Sequence[int]) -> Launches | None:
         """Return them for some sizes; None if they are not made for those."""
@@ -49,7 +56,8 @@ class ManySizes:
         if any(each is None for each in kernels) or any(evaluated(n, binding) < 1 for n in self._lengths):
             return None
         mine = [dataclasses.replace(task, kernel=each) for task, each in zip(tasks, kernels, strict=True)]
-        return Launches(schedule, mine, plan.at(binding), launcher, binding, self._loaded)
+        made = Launches(schedule, mine, plan.at(binding), launcher, binding, self._loaded)
+        return made if self._shapes is None else made.returning(self._shapes)
 
 
 class Loaded:
@@ -136,6 +144,14 @@ class Launches:
             launcher.settle()
         if self._checks:
             gpu.let_tell(self)
+
+    def returning(self, shapes: Shapes) -> Launches:
+        """Return the same, whose outputs are arrays of these shapes, as long as what is computed."""
+        self._outputs = [
+            (tuple(evaluated(shape, self._binding)), dtype)
+            for shape, (_, dtype) in zip(shapes, self._outputs, strict=True)
+        ]
+        return self
 
     def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan) -> tuple[int, int]:
         """Return what an operand lies in, and how many bytes into it; -1, and its address, if that stays the same."""
