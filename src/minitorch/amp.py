@@ -23,7 +23,7 @@ from minitorch.engine import dtypes, modes
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import unless
-from minitorch.ops.native import natively_there
+from minitorch.ops.native import MOST_TOGETHER, is_of_device, natively_there, update_there
 from minitorch.ops.sparse import Coo
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import has_gpu
@@ -242,8 +242,7 @@ class GradScaler:
                 "GradScaler.unscale_: it was called for this optimiser already since the last update()"
             )
         inverse = self._scale.double().reciprocal().float()
-        inverses: dict[Any, Any] = {}  # by device
-        finite: dict[Any, list[Any]] = {}
+        gradients: dict[Any, list[Any]] = {}  # by device
         for group in optimizer.param_groups:
             for p in group["params"]:
                 g = own_gradient(p)
@@ -253,14 +252,9 @@ class GradScaler:
                     raise ValueError(
                         "GradScaler.unscale_: gradients are float16; keep the parameters in float32"
                     )
-                numbers = g.values if isinstance(g, Coo) else g
-                there = p.device
-                if there not in inverses:
-                    inverses[there] = inverse.to(there)._data
-                np.multiply(numbers, inverses[there], out=numbers, casting="same_kind")
-                if numbers.size:  # (after that: so it is seen from the gradient that is left)
-                    finite.setdefault(there, []).append(_are_finite(numbers))
-        of_each = [new_tensor(_not_all(np.stack(flags))).to(self._scale.device) for flags in finite.values()]
+                gradients.setdefault(p.device, []).append(g.values if isinstance(g, Coo) else g)
+        flags = [_unscaled(some, inverse.to(there)._data) for there, some in gradients.items()]
+        of_each = [new_tensor(flag).to(self._scale.device) for flag in flags if flag is not None]
         found = functools.reduce(operator.or_, of_each or [tensor(False, device=self._scale.device)])
         self._unscaled = (*self._unscaled, (id(optimizer), found))
 
@@ -368,9 +362,26 @@ class GradScaler:
         self._growth_interval = state_dict["growth_interval"]
 
 
+def _unscaled(gradients: list[Any], inverse: Any) -> Any:
+    """Multiply gradients by a number; return whether there is an infinity or nan among them then; None: no gradients."""
+    if is_of_device(inverse):
+        update_there(_multiplied, [[g, inverse] for g in gradients], ())
+    else:
+        for g in gradients:
+            _multiplied([g, inverse], ())
+    some = [g for g in gradients if g.size]
+    flags = [_are_finite(some[i : i + MOST_TOGETHER]) for i in range(0, len(some), MOST_TOGETHER)]
+    return _not_all(np.stack(flags)) if flags else None
+
+
+def _multiplied(arrays: list[Any], numbers: tuple[Any, ...]) -> None:
+    g, factor = arrays
+    np.multiply(g, factor, out=g, casting="same_kind")
+
+
 @natively_there
-def _are_finite(numbers: Any) -> Any:
-    return np.isfinite(numbers).all()
+def _are_finite(several: list[Any]) -> Any:
+    return np.stack([np.isfinite(each).all() for each in several]).all()
 
 
 @natively_there

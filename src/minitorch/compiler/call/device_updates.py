@@ -35,21 +35,25 @@ _UNKNOWN: Any = object()
 def update(function: Callable[..., None], sets: list[list[Any]], numbers: tuple[Any, ...]) -> bool:
     """Do function(arrays, numbers), which changes some arrays, for each of some sets; return whether it was done.
 
-    The arrays of one set are of one shape and dtype.
+    The arrays of one set are of one shape and dtype, or single numbers that are only read.
     """
     kind, dtype = sets[0][0].__class__, sets[0][0].dtype
-    addresses, pattern = [], []
+    addresses, pattern, apart = [], [], []
     for arrays in sets:
         size = arrays[0].size
-        pattern.append((size, len(arrays)))
         for array in arrays:
-            if array.__class__ is not kind or array.size != size or array.dtype != dtype:
+            own = array.size
+            if array.__class__ is not kind or own not in (size, 1) or array.dtype != dtype:
                 return False
             address = array.data.ptr
             if address % ALIGNMENT or not array._c_contiguous:
                 return False
             addresses.append(address)
-    if len(sets) > 1 and len(set(addresses)) < len(addresses):  # (what one changes another one reads)
+            pattern.append(own)
+            if own == size:
+                apart.append(address)
+        pattern.append(None)
+    if len(sets) > 1 and len(set(apart)) < len(apart):  # (what one set changes another one reads)
         return False
     fixed = fixed_numbers(numbers)
     key = (function, dtype, tuple(pattern), fixed)
