@@ -363,7 +363,7 @@ class GradScaler:
 
 
 def _unscaled(gradients: list[Any], inverse: Any) -> Any:
-    """Multiply gradients by a number; return whether there is an infinity or nan among them then; None: no gradients."""
+    """Multiply gradients by a number; return whether an infinity or nan is among them then (None: there are none)."""
     if is_of_device(inverse):
         update_there(_multiplied, [[g, inverse] for g in gradients], ())
     else:
