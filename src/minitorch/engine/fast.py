@@ -137,7 +137,7 @@ apply_along = _short_path(
     is_view="is_view(x)",
     is_exposed="is_exposed(x)",
     start="array = x._array",
-    or_uncommon=" or (op.floating and array.dtype is not float32 and array.dtype.kind not in 'fc')",
+    or_uncommon=" or (op.floating and array.dtype is not float32 and array.dtype.kind not in 'fcV')",
     apply="apply(op, x, axis=axis)",
     arrays="array,",
     first="array",
