@@ -966,3 +966,23 @@ def test_a_step_of_a_recurrence_is_left_to_kernels(launcher, name, monkeypatch):
         for ours, hosts in zip(found, expected, strict=True):
             np.testing.assert_allclose(ours, hosts, rtol=1e-5, atol=1e-6)
     assert counts[0] == counts[1]
+
+
+def test_a_result_of_parts_is_written_once(launcher):
+    """Parts that others read lie where they belong in the whole; no kernel copies them there."""
+
+    def powers(x, w):
+        first = x @ w
+        second = first @ w
+        return np.stack([first, second, second @ w])
+
+    join = native.natively_there(powers)
+    draw = np.random.default_rng(0)
+    x = there(draw.normal(size=(8, 256)).astype(np.float32))._data
+    w = there(draw.normal(size=(256, 256)).astype(np.float32) / 16)._data
+    expected = [x.host @ w.host]
+    for _ in range(2):
+        expected.append(expected[-1] @ w.host)
+    for _ in range(3):
+        np.testing.assert_allclose(join(x, w).host, np.stack(expected), rtol=1e-3, atol=1e-3)
+    assert launches(launcher, lambda: join(x, w)) == 3

@@ -13,6 +13,7 @@ from typing import Any
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
 from minitorch.compiler.backends.cuda.convolutions import Convolution, is_known, multiplications
+from minitorch.compiler.backends.cuda.in_place import in_place
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.call.launcher import Launcher
 from minitorch.compiler.call.launches import Launches, ManySizes
@@ -33,7 +34,7 @@ class EagerBackend(CudaBackend):
     """The backend for GPUs, whose programs are launched kernel by kernel: one more takes longer than a larger block."""
 
     # To launch another kernel takes longer than that one block goes through a few rows more.
-    machine = Gpu(dataclasses.replace(GPU_FIGURES, rows_of_a_block=64))
+    machine = Gpu(dataclasses.replace(GPU_FIGURES, rows_of_a_block=64, joins_readers=True))
 
     def __init__(self, launcher: Any) -> None:
         super().__init__(launcher.device)
@@ -52,6 +53,10 @@ class EagerBackend(CudaBackend):
     def turns(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is to have its channels last: its arrays are given and wanted with channels first."""
         return False
+
+    def tasks(self, schedule: Schedule) -> list[Task]:
+        """Return the steps of all groups, in the order in which they are launched."""
+        return in_place(super().tasks(schedule), schedule)
 
     def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> Any:
         """Return kernels as something that runs."""
