@@ -175,9 +175,10 @@ class RNNBase(Module):
             raise RuntimeError(
                 f"{type(self).__name__}: a sequence needs at least one time step, got {x.shape}"
             )
-        if time_axis:  # from here on time comes first
-            x = x.swapaxes(0, 1)
         by_one_op = not self.proj_size and recorder() is None  # a program goes step by step
+        if time_axis:  # from here on time comes first; for one op in memory, too
+            x = x.swapaxes(0, 1)
+            x = x.contiguous() if by_one_op else x
         output, last = self._run_layers(x, states, self._in_one if by_one_op else self._step_by_step)
         if time_axis:
             output = output.swapaxes(0, 1)
@@ -230,6 +231,8 @@ class RNNBase(Module):
             x = found[0] if directions == 1 else cat(found, -1)
             if self.dropout and layer < self.num_layers - 1:
                 x = dropout(x, self.dropout, self.training)
+        if len(last) == 1 and run == self._in_one:  # which gives last states that nobody else reads
+            return x, tuple(part.unsqueeze(0) for part in last[0])
         return x, tuple(stack(list(parts)) for parts in zip(*last, strict=True))
 
     def _layer(self, x: Tensor, layer: int, direction: int) -> tuple[Tensor, F.Weights]:
@@ -266,7 +269,8 @@ class RNNBase(Module):
         if self.mode == "LSTM":
             sizes.append(self.hidden_size)
         if hx is None:
-            return tuple(_zeros((count, batch, size), x) for size in sizes)
+            zeros_of = {size: _zeros((count, batch, size), x) for size in set(sizes)}
+            return tuple(zeros_of[size] for size in sizes)
         if self.mode == "LSTM":
             if not isinstance(hx, (tuple, list)) or len(hx) != 2:
                 raise TypeError(f"{kind}: the state is a pair (h_0, c_0), got {type(hx).__name__}")

@@ -251,6 +251,18 @@ def as_a_whole(*lie_as: int) -> Callable[[Callable[..., Any]], Callable[..., Any
     return noted
 
 
+def compared_with(expected: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Note what results of a function's kernels are compared with, when they are made: what `expected` gives of those
+    results, the inputs and the attributes. For a function whose own results, computed in another way, may be others.
+    """
+
+    def note(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.compared_with = expected  # type: ignore[attr-defined]
+        return function
+
+    return note
+
+
 def computes_narrow(run: Callable[..., Any] | None, inputs: Sequence[Any]) -> bool:
     """Tell whether a forward, or rule, computes these arrays as they are, though some are bfloat16: kernels do."""
     first = inputs[0]

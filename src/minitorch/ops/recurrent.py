@@ -4,7 +4,8 @@ state. Leaves: the states at all time steps.
 A cell's `forward` gives the next state, from the input's share x, the state's share s = h Wᵀ + b, and the state itself.
 On Tensors the same lines are recorded, op by op. As one op a sequence takes a fraction of the time: what the rule needs
 of all steps (`slopes`) is computed at once, only what is carried from step to step (`back`) step by step, and the
-gradient of the weight is one product over all of them.
+gradient of the weight is one product over all of them. On a device, where to begin a step takes longer than to compute
+it, a stretch of many steps is one program of kernels.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from minitorch.ops.activation import RELU, SIGMOID
-from minitorch.ops.native import BATCH, natively, natively_there
-from minitorch.ops.op import Array, Op
+from minitorch.ops.native import BATCH, compared_with, is_of_device, natively, natively_there
+from minitorch.ops.op import Array, Op, in_axis_order
 
 
 class Cell(NamedTuple):
@@ -43,16 +44,27 @@ def _parts(x: Array, count: int) -> Sequence[Array]:
     return [x[..., i * n : (i + 1) * n] for i in range(count)]
 
 
-def _activated(x: Array, count: int, new: int | None = None) -> list[Array]:
-    """Return σ of each part of the last axis; of the part `new`, tanh."""
+def _is_recorded(x: Array) -> bool:
+    """Tell whether lines are written down, to become kernels: one for parts of one size computes all of them."""
+    return hasattr(x, "expanded")
+
+
+def _activated(x: Array, s: Array, count: int, new: int | None = None) -> list[Array]:
+    """Return σ of each part of the last axis of x + s; of the part `new`, tanh."""
     if x.__class__ is np.ndarray:  # of all at once
+        added = x + s
         n = x.shape[-1] // count
-        done = SIGMOID.forward(x)
+        done = SIGMOID.forward(added)
         if new is not None:
             part = slice(new * n, (new + 1) * n)
-            np.tanh(x[..., part], out=done[..., part])
+            np.tanh(added[..., part], out=done[..., part])
         return list(_parts(done, count))
-    return [np.tanh(part) if i == new else SIGMOID(part) for i, part in enumerate(_parts(x, count))]
+    parts: Sequence[Array]
+    if _is_recorded(x):
+        parts = [a + b for a, b in zip(_parts(x, count), _parts(s, count), strict=True)]
+    else:
+        parts = _parts(x + s, count)
+    return [np.tanh(part) if i == new else SIGMOID(part) for i, part in enumerate(parts)]
 
 
 def _joined(*parts: Array) -> Array:
@@ -78,27 +90,33 @@ RELU_CELL = Cell(
 
 
 def _lstm(x: Array, s: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    write, forget, new, read = _activated(x + s, 4, new=2)
+    write, forget, new, read = _activated(x, s, 4, new=2)
     c = forget * c + write * new
     return read * np.tanh(c), c
 
 
 def _lstm_slopes(x: Array, s: Array, before: Sequence[Array], after: Sequence[Array]) -> tuple[Array, ...]:
-    """Return dh'/dc', dc'/dc, and the slopes of c' (of the output gate: of h') with respect to the gates."""
-    write, forget, new, read = _activated(x + s, 4, new=2)
+    """Return dh'/dc', dc'/dc, and the slopes of c' (of the output gate: of h') with respect to each gate."""
+    write, forget, new, read = _activated(x, s, 4, new=2)
     seen = np.tanh(after[1])
-    of_cell = _joined(new * write * (1 - write), before[1] * forget * (1 - forget), write * (1 - new * new))
-    return read * (1 - seen * seen), forget, of_cell, seen * read * (1 - read)
+    of_gates = new * write * (1 - write), before[1] * forget * (1 - forget), write * (1 - new * new)
+    return read * (1 - seen * seen), forget, *of_gates, seen * read * (1 - read)
 
 
 def _lstm_back(
-    g: Sequence[Array | None], seen: Array, forget: Array, of_cell: Array, of_hidden: Array
+    g: Sequence[Array | None],
+    seen: Array,
+    forget: Array,
+    of_write: Array,
+    of_forget: Array,
+    of_new: Array,
+    of_read: Array,
 ) -> tuple[Array, Array, Sequence[Array | None]]:
     g_hidden, g_cell = g
     if g_hidden is None:
         g_hidden = np.zeros_like(forget)
     carried = g_hidden * seen if g_cell is None else g_hidden * seen + g_cell
-    share = _joined(_joined(carried, carried, carried) * of_cell, g_hidden * of_hidden)
+    share = _joined(carried * of_write, carried * of_forget, carried * of_new, g_hidden * of_read)
     return share, share, (None, carried * forget)
 
 
@@ -110,7 +128,7 @@ LSTM_CELL = Cell(4, _lstm, _lstm_slopes, _lstm_back)
 def _gru_new(x: Array, s: Array) -> tuple[Array, Array, Array]:
     """Return σ(r), σ(z) and n."""
     size = x.shape[-1] // 3
-    reset, update = _activated(x[..., : 2 * size] + s[..., : 2 * size], 2)
+    reset, update = _activated(x[..., : 2 * size], s[..., : 2 * size], 2)
     return reset, update, np.tanh(x[..., 2 * size :] + reset * s[..., 2 * size :])
 
 
@@ -131,8 +149,12 @@ def _gru_slopes(x: Array, s: Array, before: Sequence[Array], after: Sequence[Arr
 def _gru_back(
     g: Sequence[Array | None], of_h: Array, of_x: Array, of_s: Array
 ) -> tuple[Array, Array, Sequence[Array | None]]:
-    thrice = _joined(g[0], g[0], g[0])
-    return thrice * of_x, thrice * of_s, (g[0] * of_h,)
+    if _is_recorded(of_h):
+        share_x, share_s = (_joined(*[g[0] * part for part in _parts(each, 3)]) for each in (of_x, of_s))
+    else:
+        thrice = _joined(g[0], g[0], g[0])
+        share_x, share_s = thrice * of_x, thrice * of_s
+    return share_x, share_s, (g[0] * of_h,)
 
 
 GRU_CELL = Cell(3, _gru, _gru_slopes, _gru_back)
@@ -157,47 +179,143 @@ STATES = {"tanh": 1, "relu": 1, "lstm": 2, "gru": 1}  # of how many parts a cell
 # --- a sequence ------------------------------------------------------------------------------------------------------
 
 
-@natively_there
-def _step(x: Array, weight: Array, bias: Array | None, *state: Array, cell: str) -> tuple[Array, ...]:
-    """Return the state after one step, and s. On a device this is a product, and one kernel after it."""
-    s = state[0] @ weight.swapaxes(0, 1)
+# How many steps a stretch may have on a device. It is a program there, and takes the longer to make the more steps it
+# has (of an LSTM half a second for 64 steps, as long again backward, a quarter of it for 16): few lengths serve all.
+LENGTHS = (64, 32, 16, 8, 4, 2, 1)
+
+
+def _stretches(x: Array) -> list[slice]:
+    """Return the stretches of a sequence: all of it, or on a device pieces of a few lengths, the longest first."""
+    total = x.shape[0]
+    if not is_of_device(x):
+        return [slice(0, total)]
+    found, begin = [], 0
+    for length in LENGTHS:
+        while total - begin >= length:
+            found.append(slice(begin, begin + length))
+            begin += length
+    return found
+
+
+def _for_kernels(sequence: Array | None) -> Array | None:
+    """Return a sequence whose stretches lie in one piece each, as kernels of a device want them."""
+    return in_axis_order(sequence) if is_of_device(sequence) else sequence
+
+
+def _end_to_end(parts: Sequence[Array]) -> Array:
+    """Return what stretches gave, one after the other in time."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _sum(a: Array | None, b: Array | None) -> Array | None:
+    """Return a + b; None is 0."""
+    return b if a is None else a if b is None else a + b
+
+
+def _each_by_itself(
+    found: Sequence[Array],
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    *state: Array,
+    cell: str,
+    count: int,
+) -> tuple[Array, ...]:
+    """Return what `_steps` should have given, if each step began with the state that was found before it."""
+    before = [each[:-1] for each in found[1 + len(state) : 1 + 2 * len(state)]]
+    s = before[0] @ weight.swapaxes(0, 1)
     if bias is not None:
         s = s + bias
-    return *CELLS[cell].forward(x, s, *state), s
+    after = CELLS[cell].forward(x, s, *before)
+    kept = [np.concatenate([first[None], each]) for first, each in zip(state, after, strict=True)]
+    return after[0], *[each[-1] for each in after], *kept, *([s] if CELLS[cell].gates > 1 else [])
 
 
 @natively_there
-def _step_back(weight: Array, g_s: Array | None, *rest: Array | None, cell: str) -> tuple[Array | None, ...]:
-    """Return the gradients of x, of s (None: the same), and of the state before one step.
+@compared_with(_each_by_itself)  # (rounding may grow from step to step, as far as the numbers themselves)
+def _steps(
+    x: Array, weight: Array, bias: Array | None, *state: Array, cell: str, count: int
+) -> tuple[Array, ...]:
+    """Return h after each of some steps, and the last state; then the states before each step and after the last, and,
+    of a cell with gates, s at each step.
 
-    rest: the gradients of the state after it that others gave, those that the following step carried, and the slopes.
-    On a device this is one kernel, and a product after it.
+    On a device a step is a product, and one kernel after it. Both write to where their results lie among those of all.
     """
-    rule = CELLS[cell]
-    count = STATES[cell]
-    arriving, carried, slopes = rest[:count], rest[count : 2 * count], rest[2 * count :]
-    g = [c if a is None else a if c is None else a + c for a, c in zip(arriving, carried, strict=True)]
-    share_x, share_s, direct = rule.back(g, *slopes)
-    is_same = share_s is share_x
-    if g_s is not None:
-        share_s, is_same = share_s + g_s, False
-    through = share_s @ weight
-    if direct[0] is not None:
-        through = through + direct[0]
-    return share_x, None if is_same else share_s, through, *direct[1:]
+    turned = weight.swapaxes(0, 1)
+    states, shares = [state], []
+    for t in range(count):
+        s = state[0] @ turned
+        if bias is not None:
+            s = s + bias
+        state = CELLS[cell].forward(x[t], s, *state)
+        states.append(state)
+        shares.append(s)
+    kept = [np.stack(parts) for parts in zip(*states, strict=True)]
+    if CELLS[cell].gates > 1:
+        kept.append(np.stack(shares))
+    return kept[0][1:].copy(), *state, *kept
+
+
+@natively_there
+def _steps_back(
+    weight: Array,
+    x: Array,
+    s: Array | None,
+    g_s: Array | None,
+    *rest: Array | None,
+    cell: str,
+    count: int,
+    has_bias: bool,
+) -> tuple[Array | None, ...]:
+    """Return the gradients of x and of the state before some steps, and of weight and bias, added to those of others.
+
+    rest: the states before each step and after the last; the gradients that others gave of those after each step; what
+    the steps that follow carried back to the last, and what they gave weight and bias. On a device a step is one
+    kernel, and a product after it.
+    """
+    rule, parts = CELLS[cell], STATES[cell]
+    states: Sequence[Array] = rest[:parts]
+    arriving, carried = rest[parts : 2 * parts], rest[2 * parts : -2]
+    before = [each[:-1] for each in states]
+    slopes = rule.slopes(x, s, before, [each[1:] for each in states])
+    shares_x, shares_s = [], []
+    for t in reversed(range(count)):
+        given = [None if each is None else each[t] for each in arriving]
+        g = [_sum(a, c) for a, c in zip(given, carried, strict=True)]
+        if g[0] is None:
+            g[0] = np.zeros_like(before[0][0])
+        share_x, share_s, direct = rule.back(g, *[slope[t] for slope in slopes])
+        if g_s is not None:
+            share_s = share_s + g_s[t]
+        carried = (_sum(share_s @ weight, direct[0]), *direct[1:])
+        shares_x.append(share_x)
+        shares_s.append(share_s)
+    dx = np.stack(shares_x[::-1])
+    ds = dx if share_s is share_x else np.stack(shares_s[::-1])
+    rows = ds.reshape((-1, ds.shape[-1]))
+    d_weight = rows.swapaxes(0, 1) @ before[0].reshape((-1, before[0].shape[-1]))
+    d_bias = rows.sum(axis=0) if has_bias else None
+    return dx, *carried, _sum(d_weight, rest[-2]), _sum(d_bias, rest[-1])
 
 
 def _recurrence(x: Array, weight: Array, bias: Array | None, *state: Array, cell: str) -> tuple[Array, ...]:
-    """Return h after each step, (T, N, H), for others to write into; then, for the rule, the states and s at each.
+    """Return h after each step, (T, N, H), and the last state: nobody else reads these arrays, and a person may write
+    into them. Then, for the rule, the states before each step and after the last, (T + 1, N, H), and s at each step.
 
     x: the input's share, (T, N, gates·H); weight (gates·H, H) and bias (gates·H): of the state's; state: (N, H) each.
     """
-    states = []
-    for t in range(x.shape[0]):
-        *state, s = _step(x[t], weight, bias, *state, cell=cell)
-        states.append((*state, s))
-    kept = [np.stack(parts) for parts in zip(*states, strict=True)]
-    return kept[0].copy(), *kept
+    parts = len(state)
+    x = _for_kernels(x)
+    found: list[Sequence[Array]] = []
+    for steps in _stretches(x):
+        length = steps.stop - steps.start
+        output, *others = _steps(x[steps], weight, bias, *state, cell=cell, count=length)
+        state, kept, shares = others[:parts], others[parts : 2 * parts], others[2 * parts :]
+        if found:  # the state before a stretch is the one after the last
+            kept = [each[1:] for each in kept]
+        found.append([output, *kept, *shares])
+    output, *kept = map(_end_to_end, zip(*found, strict=True))
+    return output, *state, *kept
 
 
 def _recurrence_rule(
@@ -213,31 +331,26 @@ def _recurrence_rule(
 
     dx is each step's own; dW = Σₜ dsₜᵀ hₜ₋₁ and db = Σₜ dsₜ; the state gets what reaches it directly, and ds W.
     """
-    _, *after, s = out
-    g_output, g_hidden, *g_others, g_s = g
-    if g_output is None or g_hidden is None:
-        g_hidden = g_output if g_hidden is None else g_hidden
-    else:
-        g_hidden = g_hidden + g_output
-    arriving = [g_hidden, *g_others]
-    before = [np.concatenate([first[None], each[:-1]]) for first, each in zip(state, after, strict=True)]
-    slopes = CELLS[cell].slopes(x, s, before, after)
-    carried: list[Array | None] = [None] * len(state)
-    shares_x, shares_s = [], []
-    for t in reversed(range(x.shape[0])):
-        given = [None if each is None else each[t] for each in arriving]
-        if given[0] is None and carried[0] is None:
-            given[0] = np.zeros_like(state[0])
-        more = None if g_s is None else g_s[t]  # in derivatives of this rule, which reads s
-        of_step = [slope[t] for slope in slopes]
-        share_x, share_s, *carried = _step_back(weight, more, *given, *carried, *of_step, cell=cell)
-        shares_x.append(share_x)
-        shares_s.append(share_s)
-    dx = np.stack(shares_x[::-1])
-    ds = dx if shares_s[0] is None else np.stack(shares_s[::-1])
-    rows = ds.reshape((-1, ds.shape[-1]))
-    d_weight = rows.swapaxes(0, 1) @ before[0].reshape((-1, before[0].shape[-1]))
-    return dx, d_weight, None if bias is None else rows.sum(axis=0), *carried
+    parts = len(state)
+    gated = CELLS[cell].gates > 1
+    states, s = out[1 + parts : 1 + 2 * parts], out[-1] if gated else None
+    # (In derivatives of this rule, which reads them, these have gradients, too.)
+    g_states, g_s = g[1 + parts : 1 + 2 * parts], g[-1] if gated else None
+    arriving = [None if each is None else each[1:] for each in g_states]
+    arriving[0] = _sum(arriving[0], g[0])
+    x, g_s, *arriving = map(_for_kernels, (x, g_s, *arriving))
+    carried: Sequence[Array | None] = [*g[1 : 1 + parts], None, None]  # the last two: of weight and bias
+    found = []
+    for steps in reversed(_stretches(x)):
+        here = [None if each is None else each[steps] for each in (x, s, g_s)]
+        around = [each[steps.start : steps.stop + 1] for each in states]
+        given = [None if each is None else each[steps] for each in arriving]
+        options = {"cell": cell, "count": steps.stop - steps.start, "has_bias": bias is not None}
+        share, *carried = _steps_back(weight, *here, *around, *given, *carried, **options)
+        found.append(share)
+    *d_state, d_weight, d_bias = carried
+    first = [None if each is None else each[0] for each in g_states]
+    return _end_to_end(found[::-1]), d_weight, d_bias, *map(_sum, d_state, first)
 
 
 RECURRENCE = Op("recurrence", _recurrence, joint=_recurrence_rule, takes_none=True)

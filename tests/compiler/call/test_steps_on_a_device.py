@@ -34,6 +34,8 @@ LEFT = {
     "block bfloat16": ["ones_like"],
     # The rows of two tables, and zeros for their gradients.
     "gpt": ["__getitem__", "__getitem__", "ones_like", "zeros_like", "zeros_like"],
+    # A state of zeros; and both biases get the gradient of their sum.
+    "lstm": ["copy", "copy", "ones_like", "zeros_like"],
     "conv": ["ones_like"],
     "cross-entropy": ["ones_like"],
 }
@@ -64,7 +66,13 @@ def benchmark(monkeypatch):
     spec.loader.exec_module(module)
     for name, small in {"TOKENS": 50, "WIDTH": 64, "DEPTH": 2, "HEADS": 2, "BLOCK_HEADS": 2}.items():
         monkeypatch.setattr(module, name, small)
-    shapes = {"block": (2, 24, 64), "gpt": (2, 24), "conv": (2, 8, 8, 8), "cross-entropy": (64, 50)}
+    shapes = {
+        "block": (2, 24, 64),
+        "gpt": (2, 24),
+        "lstm": (16, 4, 8),
+        "conv": (2, 8, 8, 8),
+        "cross-entropy": (64, 50),
+    }
     module.SHAPES |= {**shapes, "block bfloat16": shapes["block"]}
     module.LAYERS |= {"grammar": (60, 23, 64, 5), "wide": (64, 32, 64, 10)}
     return module

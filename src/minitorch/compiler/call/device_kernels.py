@@ -20,7 +20,7 @@ from minitorch.compiler.call.agreement import agrees
 from minitorch.compiler.call.device_lengths import Lengths, Shapes, as_kernels_see, without_lengths
 from minitorch.compiler.call.device_looks import Look, as_asked, look_of, seen_through
 from minitorch.compiler.call.eager_backend import MOST_SHAPES, Lately, in_use, is_due, kept, making
-from minitorch.compiler.call.kernels import Fixed, Function, places_in, recorded, warn
+from minitorch.compiler.call.kernels import Fixed, Function, places_in, put_together, recorded, warn
 from minitorch.compiler.call.launches import DeviceKernel, Launches, Step
 from minitorch.compiler.call.update_kernels import NoKernel
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
@@ -259,7 +259,8 @@ def _later(
             _shapes[function] = _shapes.get(function, 0) + 1
             named = known.named(lengths) if vary else lengths
             kernel = _made(function, arrays, tree, attributes, lengths, named, known)
-            if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
+            wanted = _compared_with(function, arrays, tree, attributes) or expected
+            if kernel is not None and not _is_right(function, kernel, arrays, shape, wanted):
                 kernel, known.many = None, before
         if kernel is not None and known.many is not before:
             _sized[key] = kernel
@@ -345,7 +346,8 @@ def _of_its_own(
             kernel = _made(function, arrays, tree, attributes, lengths, lengths, Lengths(lengths))
             with recording.rehearsal():
                 expected = general(arrays, shape)
-            if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
+            wanted = _compared_with(function, arrays, tree, attributes) or expected
+            if kernel is not None and not _is_right(function, kernel, arrays, shape, wanted):
                 kernel = None
         kernel = _kernels[key] = general if kernel is None else kernel
     return kernel
@@ -382,6 +384,16 @@ def _made(
     except Exception as problem:  # the numbers are there all the same
         warn(function, f"could not be compiled ({type(problem).__name__}: {problem})", "CuPy")
         return None
+
+
+def _compared_with(
+    function: Function, arrays: list[Any], tree: Any, attributes: dict[str, Any]
+) -> Function | None:
+    """Return what gives the results to compare with, of those that were found; None if a function's own will do."""
+    expected = getattr(function, "compared_with", None)
+    if expected is None:
+        return None
+    return lambda found: expected(found, *put_together(arrays, tree), **attributes)
 
 
 def _is_right(function: Function, kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
 from minitorch.compiler.backends.cuda.convolutions import Convolution, is_known, multiplications
+from minitorch.compiler.backends.cuda.in_place import in_place
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.interface import Task, planned
 from minitorch.compiler.call.launcher import Launcher
@@ -36,7 +37,7 @@ class EagerBackend(CudaBackend):
     """The backend for GPUs, whose programs are launched kernel by kernel: one more takes longer than a larger block."""
 
     # To launch another kernel takes longer than that one block goes through a few rows more.
-    machine = Gpu(dataclasses.replace(GPU_FIGURES, rows_of_a_block=64))
+    machine = Gpu(dataclasses.replace(GPU_FIGURES, rows_of_a_block=64, joins_readers=True))
 
     def __init__(self, launcher: Any) -> None:
         super().__init__(launcher.device)
@@ -70,12 +71,14 @@ class EagerBackend(CudaBackend):
 
     def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> Any:
         """Return kernels as something that runs."""
-        if schedule.program.symbols:
-            return ManySizes(schedule, tasks, plan, self.launcher)
-        if not any(task.group.kind == "check" for task in tasks):  # (those are told apart when one fails)
-            tasks = side_by_side(tasks, schedule)
-            plan = planned(tasks, schedule, self.machine.figures.alignment)
-        return Launches(schedule, tasks, plan, self.launcher)
+        sizes_vary = bool(schedule.program.symbols)
+        launched = in_place(tasks, schedule)
+        # (Which parts of a whole kernels write is not known when they are put side by side; checks are told apart.)
+        if len(launched) == len(tasks) and not sizes_vary and all(t.group.kind != "check" for t in tasks):
+            launched = side_by_side(tasks, schedule)
+        if len(launched) < len(tasks):
+            plan = planned(launched, schedule, self.machine.figures.alignment)
+        return (ManySizes if sizes_vary else Launches)(schedule, launched, plan, self.launcher)
 
 
 _backends: list[EagerBackend] = []

@@ -229,7 +229,7 @@ class Fixed(NamedTuple):
     kind: type | str  # (0 is no 0.0, nor -0.0, nor False)
 
 
-def _put_together(arrays: Sequence[Any], tree: Any) -> list[Any]:
+def put_together(arrays: Sequence[Any], tree: Any) -> list[Any]:
     """Return inputs made of arrays."""
     rest = iter(arrays)
     return [
@@ -346,7 +346,7 @@ def recorded(
     traced = [Traced(value, array) for value, array in zip(inputs, arrays, strict=True)]
     guards: list[Any] = []
     with collecting(guards), np.errstate(all="ignore"):
-        found = function(*_put_together(traced, tree), **attributes)
+        found = function(*put_together(traced, tree), **attributes)
     if guards:
         return None
     alone = not isinstance(found, (list, tuple))

@@ -208,6 +208,8 @@ class Fuser(Grouping):
         if len(groups) > 1 and surely_equal(value.size, 1):
             # A number is computed where most is waited for anyway: others may need the rest earlier.
             groups.sort(key=self.waits_for, reverse=True)
+        if self.fuse and self.machine.figures.joins_readers:
+            groups += [group for group in self.fellow_readers(value) if group not in groups]
         if not any(self.try_map(group, value) for group in groups):
             self.begin_map(value)
 
@@ -224,6 +226,15 @@ class Fuser(Grouping):
                 if group is not None and group.kind in ("loop", "contract"):
                     found[group] = None
         return sorted(found, key=lambda g: (g.kind == "contract", bool(g.inner), g.number), reverse=True)
+
+    def fellow_readers(self, value: Value) -> list[Group]:
+        """Return the loops that read some of what a value is made of, and fold nothing, the latest first."""
+        found: dict[Group, None] = {}
+        for operand in value.inputs:
+            for leaf in self.leaf_values(operand):
+                readers = self.readers.get(leaf, ())
+                found |= dict.fromkeys(g for g in readers if g.kind == "loop" and g.members and not g.inner)
+        return sorted(found, key=lambda group: group.number, reverse=True)
 
     def guesses(self, group: Group, value: Value) -> Iterator[Index]:
         """Yield indices at which a value might be computed in a group."""

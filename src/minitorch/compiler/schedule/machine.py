@@ -35,6 +35,8 @@ class Figures:
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
     An input of `far_inputs` bytes or more is not read tile by tile, after a product.
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
+    Of launches: where `joins_readers`, what reads the same as another loop, over as many elements, is computed there,
+    though neither is made of the other.
     Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns;
     `reads_padded`: what is padded for a product is not written out before, pad and all.
     Of updates: `keeps_rows`: what is known of a row is computed once, and kept for the passes that follow.
@@ -62,6 +64,7 @@ class Figures:
     panel_bytes: int = 0
     reads_padded: bool = False
     keeps_rows: bool = True
+    joins_readers: bool = False
 
     def most_after(self, product: Value) -> int:
         """Return how many functions on a product's result may be computed with it."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minitorch.engine.modes import autocasting
 from minitorch.engine.record import apply_many
 from minitorch.functions import cat
+from minitorch.nn.functional.linear import linear
 from minitorch.ops.recurrent import CELLS, RECURRENCE
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
@@ -32,8 +34,9 @@ def project(x: Tensor, w_ih: Tensor, *biases: Tensor | None) -> Tensor:
     for bias in biases:
         if bias is not None:
             total = bias if total is None else total + bias
-    product = x @ w_ih.t()
-    return product if total is None else product + total
+    if autocasting and total is not None:  # the product alone may be of half precision
+        return linear(x, w_ih) + total
+    return linear(x, w_ih, total)
 
 
 def cell_step(cell: str, w_hh: Tensor, b_hh: Tensor | None = None, w_hr: Tensor | None = None) -> Step:
@@ -60,8 +63,8 @@ def recurrence(
     ((3, 1, 2), (1, 2))
     """
     x = x.flip(0) if backwards else x
-    output, *states, _ = apply_many(RECURRENCE, x, w_hh, b_hh, *state, cell=cell)
-    return (output.flip(0) if backwards else output), tuple(part[-1] for part in states)
+    output, *others = apply_many(RECURRENCE, x, w_hh, b_hh, *state, cell=cell)
+    return (output.flip(0) if backwards else output), tuple(others[: len(state)])
 
 
 def scan(
