@@ -80,7 +80,10 @@ class DeviceArray:
         return self.beside(found) if name in ("T", "mT", "real", "imag") else found
 
     def __getitem__(self, key):
-        return self.beside(self.host[to_host(key)])
+        found = self.host[to_host(key)]
+        if isinstance(found, np.ndarray) and not np.may_share_memory(found, self.host):
+            found = np.asarray(found, order="C")  # (NumPy leaves what it gathers in orders of its own, CuPy does not)
+        return self.beside(found)
 
     def beside(self, value):
         """On the device; a view where what it views is, anything new on the one in use."""
