@@ -82,7 +82,9 @@ class DeviceArray:
     def __getitem__(self, key):
         found = self.host[to_host(key)]
         if isinstance(found, np.ndarray) and not np.may_share_memory(found, self.host):
-            found = np.asarray(found, order="C")  # (NumPy leaves what it gathers in orders of its own, CuPy does not)
+            found = np.asarray(
+                found, order="C"
+            )  # (NumPy leaves what it gathers in orders of its own, CuPy does not)
         return self.beside(found)
 
     def beside(self, value):

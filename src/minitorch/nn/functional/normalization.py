@@ -157,29 +157,35 @@ _batch_norm_in_float32 = rounded_once(_batch_norm)
 
 def _move(averages: Sequence[Any], found: Sequence[Any], factors: Sequence[float], momentum: float) -> None:
     """Move running averages (None: there is none) towards what was found, times a factor, in place."""
-    kept = [i for i, average in enumerate(averages) if average is not None]
-    data = [averages[i]._data for i in kept]
-    if current().level is not None and any(
-        type(found[i]) is not type(d) for i, d in zip(kept, data, strict=True)
-    ):
-        raise RuntimeError(
-            "batch_norm: inside vmap a running mean or variance that all examples share cannot be moved; call "
-            "model.eval(), let it keep none (func.replace_all_batch_norm_modules_), or give each example its own"
-        )
-    arrays, numbers = [*data, *(found[i] for i in kept)], (momentum, *(factors[i] for i in kept))
-    if data and native.is_of_device(data[0]):
-        native.update_there(_moved, [arrays], numbers)
-    else:
-        _moved(arrays, numbers)
-    for each in data:
-        watch.touch(each)
+    together: list[list[Any]] = []
+    for average, new, factor in zip(averages, found, factors, strict=True):
+        if average is None:
+            continue
+        data = average._data
+        if current().level is not None and type(new) is not type(data):
+            raise RuntimeError(
+                "batch_norm: inside vmap a running mean or variance that all examples share cannot be moved; call "
+                "model.eval(), let it keep none (func.replace_all_batch_norm_modules_), or give each example its own"
+            )
+        if native.is_of_device(data):
+            together.append([data, new, factor])
+        else:
+            data[...] = _between(data, new, momentum, factor)
+        watch.touch(data)
+    if together:
+        data, new, factors = zip(*together, strict=True)
+        native.update_there(_move_there, [[*data, *new]], (momentum, *factors))
 
 
-def _moved(arrays: list[Any], numbers: Sequence[float]) -> None:
-    """Move the first half of some arrays towards the second. numbers: how far, and a factor for each of the second."""
+def _move_there(arrays: list[Any], numbers: Sequence[float]) -> None:
+    """Move the first half of a device's arrays towards the second. numbers: how far, and a factor for each of those."""
     momentum, *factors = numbers
     for average, new, factor in zip(arrays, arrays[len(factors) :], factors, strict=False):
-        average[...] = (1 - momentum) * average + momentum * (new if factor == 1 else new * factor)
+        average[...] = _between(average, new, momentum, factor)
+
+
+def _between(average: Any, new: Any, momentum: float, factor: float) -> Any:
+    return (1 - momentum) * average + momentum * (new if factor == 1 else new * factor)
 
 
 @rounded_once
