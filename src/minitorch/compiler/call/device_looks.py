@@ -11,8 +11,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from minitorch.engine.watch import owner_of
 
 Function = Callable[..., Any]
@@ -42,7 +40,7 @@ class Look(NamedTuple):
     @property
     def back(self) -> tuple[int, ...]:
         """Where each axis is in memory."""
-        return tuple(np.argsort(self.axes).tolist())
+        return tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
 
 
 def look_of(array: Any, gaps: bool) -> Look | None:
