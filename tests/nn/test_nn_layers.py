@@ -334,6 +334,22 @@ def test_batch_norm(name, shape, options):
     same_module((ours, theirs), 2 * normal(*shape) + 1)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_batch_norm_of_halves_moves_its_averages(dtype):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    x = normal(6, 3).astype(np.float32) + 5
+    mine = nn.BatchNorm1d(3).to(getattr(minitorch, dtype))
+    theirs = torch.nn.BatchNorm1d(3).to(getattr(torch, dtype))
+    for _ in range(3):
+        mine(minitorch.tensor(x).to(getattr(minitorch, dtype)))
+        theirs(torch.tensor(x).to(getattr(torch, dtype)))
+    for name in ("running_mean", "running_var"):
+        found, expected = getattr(mine, name), getattr(theirs, name)
+        assert found.dtype == getattr(minitorch, dtype)
+        np.testing.assert_allclose(found.float().data, expected.float().numpy(), rtol=2e-2)
+
+
 def test_batch_norm_refuses():
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         nn.BatchNorm1d(3)(minitorch.ones(1, 3))

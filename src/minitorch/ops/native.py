@@ -171,7 +171,7 @@ LARGE_ALONE, MOST_TOGETHER = 1 << 21, 48
 
 def update_there(function: Callable[..., None], sets: list[list[Any]], numbers: tuple[Any, ...]) -> None:
     """Do function(arrays, numbers), which changes some of a device's arrays, for each of some sets, by few kernels."""
-    small = [arrays for arrays in sets if arrays[0].size < LARGE_ALONE]
+    small = [arrays for arrays in sets if 0 < arrays[0].size < LARGE_ALONE]
     large = [[arrays] for arrays in sets if arrays[0].size >= LARGE_ALONE]
     for some in [*(small[i : i + MOST_TOGETHER] for i in range(0, len(small), MOST_TOGETHER)), *large]:
         if len(some) > 1 and _is_updated(function, some, numbers):

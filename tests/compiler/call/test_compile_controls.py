@@ -212,6 +212,20 @@ def test_a_recorded_update_of_something_else(monkeypatch):
     assert_noticed(what="recording is wrong", optimizer=lambda p: optim.Adam(p, lr=0.01))
 
 
+@pytest.mark.parametrize("scale", [1e-4, 1e-2])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_way_back_from_numbers_that_all_but_cancel_out(seed, scale):
+    """1 - exp(-small) keeps few of its digits, and its logarithm's gradient none: a right program is no disagreement."""
+    draw = np.random.default_rng(seed)
+    weight = mt.tensor(draw.normal(size=(6, 6)).astype(np.float32)).requires_grad_()
+    compiled = mt.compile(lambda x: (1 - (-((x @ weight) ** 2) * scale).exp()).log())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            compiled(mt.tensor(draw.normal(size=(8, 6)).astype(np.float32)))
+    assert compiled.compilations == 1
+
+
 def test_numbers_that_leave_before_what_they_were_read_from_is_written_into():
     """They are those from before, and the program that gives these is right."""
 

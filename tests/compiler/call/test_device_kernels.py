@@ -215,6 +215,46 @@ def test_what_there_is_no_kernel_for_is_computed_all_the_same(launcher):
     assert launcher.launched == 0
 
 
+@pytest.mark.parametrize("calls", [1, 3])
+def test_results_belong_to_nobody_else_from_the_first_call_on(launcher, calls, monkeypatch):
+    """Kernels make new arrays; so does what is computed value by value before there are kernels."""
+    monkeypatch.setattr(eager_backend, "CALLS", calls)
+    numbers = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    for _ in range(5):
+        for call in (
+            lambda x: minitorch.cat([x]),
+            lambda x: minitorch.hstack([x]),
+            lambda x: F.interpolate(x, size=(4, 4)),
+            lambda x: F.avg_pool2d(x, 1),
+        ):
+            x = there(numbers)
+            call(x).add_(100.0)
+            np.testing.assert_array_equal(x._data.host, numbers)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("length", [1, 3, 4])
+def test_outputs_of_a_recurrence_may_be_written_into_at_any_call(launcher, kind, length, monkeypatch):
+    monkeypatch.setattr(eager_backend, "CALLS", 3)
+    minitorch.manual_seed(0)
+    here = getattr(minitorch.nn, kind)(3, 4)
+    layer = getattr(minitorch.nn, kind)(3, 4)
+    layer.load_state_dict(here.state_dict())
+    for p in layer.parameters():
+        p.data = there(p.data)._data
+    inputs = np.ones((length, 2, 3), np.float32)
+    for _ in range(5):
+        found = []
+        for module, x in ((here, minitorch.tensor(inputs)), (layer, there(inputs))):
+            module.zero_grad()
+            output, _ = module(x)
+            output.mul_(2.0)
+            output.sum().backward()
+            found.append([np.asarray(getattr(p.grad, "host", p.grad)) for p in module.parameters()])
+        for expected, mine in zip(*found, strict=True):
+            np.testing.assert_allclose(mine, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_what_lies_in_another_order_is_computed_as_it_lies(launcher):
     """Element by element; and products read factors where they lie, in whatever order, and as parts of larger arrays."""
     draw = np.random.default_rng(0)

@@ -149,6 +149,48 @@ def test_parameters_of_one_memory_are_changed_one_after_the_other(launcher):
         np.testing.assert_array_equal(mine, other)
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad"])
+@pytest.mark.parametrize("shapes", [[(0,), (3,)], [(3,), (0, 5), (0,)], [(0,)]])
+def test_parameters_without_elements_are_left_alone(name, shapes, launcher):
+    given = [minitorch.ones(*shape, device="cuda", requires_grad=True) for shape in shapes]
+    steps = getattr(minitorch.optim, name)(given, lr=0.1)
+    scaler = minitorch.amp.GradScaler("cuda", init_scale=4.0)
+    for _ in range(5):
+        for p in given:
+            p.grad = minitorch.ones(*p.shape, device="cuda")
+        scaler.scale(minitorch.ones(1, device="cuda"))
+        scaler.step(steps)
+        scaler.update()
+    assert all((on_host(p._data) < 1).all() for p in given)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_parameters_that_overlap_are_changed_one_after_the_other(name, launcher):
+    def trained(device):
+        memory = minitorch.arange(12.0).to(device)
+        given = [memory[:8].detach().requires_grad_(), memory[4:].detach().requires_grad_()]
+        steps = getattr(minitorch.optim, name)(given, lr=0.1, weight_decay=0.5)
+        for _ in range(5):
+            for p in given:
+                p._grad = minitorch.ones(8, device=device)._data
+            steps.step()
+        return on_host(memory._data)
+
+    np.testing.assert_allclose(trained("cuda"), trained("cpu"), rtol=1e-5)
+
+
+def test_one_tensor_for_both_averages(launcher):
+    draw = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+
+    def moved(device):
+        both = minitorch.ones(3, device=device)
+        for _ in range(5):
+            minitorch.nn.functional.batch_norm(minitorch.tensor(draw).to(device), both, both, training=True)
+        return on_host(both._data)
+
+    np.testing.assert_allclose(moved("cuda"), moved("cpu"), rtol=1e-5)
+
+
 def test_numbers_that_differ_between_parameters(launcher):
     """Parameters that came later have made fewer steps, and Adam's numbers are others."""
 

@@ -29,6 +29,7 @@ from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
+from minitorch.engine.watch import owner_of
 from minitorch.ops.narrow import is_narrow
 from minitorch.ops.native import ANY, ELEMENTWISE, first_of
 
@@ -303,16 +304,27 @@ def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], sha
         warn(function, f"could not be computed value by value ({type(problem).__name__}: {problem})", "CuPy")
         _recorded[key] = None
         return None
-    made = [compute.to_device(array) if lies_here(array) else _laid_out(array, compute) for array in found]
+    made = _own(found, given, compute)
     if shape is not None:
         made = [array.reshape(shape) for array in made]
     outputs = [None if i is None else arrays[i] if i >= 0 else made[~i] for i in results]
     return outputs[0] if alone else tuple(outputs)
 
 
-def _laid_out(array: Any, compute: Elsewhere) -> Any:
-    """Return a result with its elements in the order of its axes, as kernels leave them."""
-    return array if array.flags.c_contiguous else compute.laid_out(array)
+def _own(found: list[Any], given: list[Any], compute: Elsewhere) -> list[Any]:
+    """Return results as kernels leave them: arrays of their own, with their elements in the order of their axes."""
+    taken = {id(owner_of(array)) for array in given}
+    made = []
+    for array in found:
+        if lies_here(array):
+            array = compute.to_device(array)
+        elif not array.flags.c_contiguous:
+            array = compute.laid_out(array)
+        elif id(owner_of(array)) in taken:  # a part of another one, or the same
+            array = array.copy()
+        taken.add(id(owner_of(array)))
+        made.append(array)
+    return made
 
 
 def _for_all_lengths(key: Any, arrays: list[Any], shape: Any) -> Any:

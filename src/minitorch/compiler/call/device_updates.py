@@ -6,6 +6,7 @@ The first calls are computed value by value; what kernels give the first time is
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -51,10 +52,11 @@ def update(function: Callable[..., None], sets: list[list[Any]], numbers: tuple[
             addresses.append(address)
             pattern.append(own)
             if own == size:
-                apart.append(address)
+                apart.append((address, address + array.nbytes))
         pattern.append(None)
-    if len(sets) > 1 and len(set(apart)) < len(apart):  # (what one set changes another one reads)
-        return False
+    apart.sort()
+    if any(begin < end for (_, end), (begin, _) in itertools.pairwise(apart)):
+        return False  # what is changed in one of them is read, or changed, in another
     fixed = fixed_numbers(numbers)
     key = (function, dtype, tuple(pattern), fixed)
     try:

@@ -356,12 +356,12 @@ def recorded(
         if each is None:
             results.append(None)
             continue
-        value = as_traced(each).value
-        if value in inputs:
-            results.append(inputs.index(value))
-        else:
+        given = next((i for i, array in enumerate(traced) if array is each), None)
+        if given is not None and traced[given].value is inputs[given]:
+            results.append(given)
+        else:  # (a copy of an input is an array of its own, though of the same value)
             results.append(~len(outputs))
-            outputs.append(value)
+            outputs.append(as_traced(each).value)
     return Program(inputs, outputs), results, alone
 
 

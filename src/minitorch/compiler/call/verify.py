@@ -57,12 +57,31 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
     results = back.runner([np.array(a) if lies_here(a) else a.copy() for a in given])
     if itself:
         back.expected = interpret(back.program, given, compute=_computing(given))
-    wrong = differing(back.program, back.runner, given, results, back.expected, itself)
+    # From the numbers that the program keeps for it the way back may lead far from the function's own, where they are a
+    # rounding error apart: it is looked at from where both begin.
+    whole = back.program if itself else _from_the_beginning(program.recorded.program, back)
+    begun = given if itself else [*active.before, *given[len(back.kept) :]]
+    wrong = differing(whole, back.runner, begun, results, back.expected, itself)
     if not wrong:
         return None
     reference = interpret(back.program, given, compute=_computing(given))
     room = "" if close(reference[wrong[0]], back.expected[wrong[0]]) else "recording"
     return len(active.after) + wrong[0], room
+
+
+def _from_the_beginning(forward: Program, back: Any) -> Program:
+    """Return the way back as a function of what the forward program is given, and of the gradients."""
+    new: dict[Value, Value] = {
+        kept: forward.outputs[i] for kept, i in zip(back.program.inputs, back.kept, strict=False)
+    }
+    for value in back.program.values():
+        if value not in new:
+            inputs = tuple([new[each] for each in value.inputs])
+            new[value] = Value(value.primitive, inputs, value.attributes, value.shape, value.dtype)
+    gradients = [new.setdefault(each, each) for each in back.program.inputs[len(back.kept) :]]
+    outputs = [new[each] for each in back.program.outputs]
+    guards = (*forward.guards, *back.program.guards)
+    return Program([*forward.inputs, *gradients], outputs, guards)
 
 
 def _computing(arrays: Iterable[Any]) -> Any:

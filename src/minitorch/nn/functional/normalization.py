@@ -105,8 +105,17 @@ def batch_norm(
     tensor([[-1.0000],
             [ 1.0000]])
     """
-    compute = _batch_norm if training and is_half_there(input) else _batch_norm_in_float32
-    return compute(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if training and is_half_there(input):
+        return _batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    # (Averages of halves are moved in float32, too.)
+    averages = running_mean, running_var
+    mean, var = (a.float() if training and a is not None and a.dtype.itemsize == 2 else a for a in averages)
+    out = _batch_norm_in_float32(input, mean, var, weight, bias, training, momentum, eps)
+    for average, moved in zip(averages, (mean, var), strict=True):
+        if moved is not average:
+            average._data[...] = moved._data.astype(average.dtype)
+            watch.touch(average._data)
+    return out
 
 
 def _batch_norm(
