@@ -8,41 +8,104 @@ neither in float32, where products may round to TF32.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from minitorch.ops.activation import SOFTMAX
-from minitorch.ops.narrow import in_float32
-from minitorch.ops.native import as_a_whole
+from minitorch.ops.narrow import in_float32, takes_narrow
+from minitorch.ops.native import as_a_whole, natively_there
 from minitorch.ops.op import Array, Op
 
 
-def _weights(q: Array, k: Array, scale: float, causal: bool) -> Array:
-    """Return how much of each value a query takes: of those until its own place, if causal."""
+def _scores(q: Array, k: Array, scale: float, causal: bool) -> Array:
+    """Return how well each key fits each query: -∞ where a later one does not count, if causal."""
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if causal:
         like: Array = getattr(q, "_data", q)  # (of a Tensor, where a derivative is differentiated)
         later = np.arange(k.shape[-2], like=like) > np.arange(q.shape[-2], like=like)[:, None]
         scores = scores + np.where(later, -math.inf, 0.0).astype(like.dtype)
-    return SOFTMAX(scores, axis=-1)
+    return scores
 
 
-@as_a_whole(0)
+def _attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> tuple[Array, Array, Array]:
+    """Return what the queries see. For the rules, too, each query's largest score, which is subtracted before exp so
+    that nothing overflows, and the logarithm (to base 2) of the sum of e to its scores less that.
+    """
+    scores = _scores(q, k, scale, causal)
+    largest = scores.max(axis=-1)
+    powers = np.exp(scores - largest[..., None])
+    total = powers.sum(axis=-1)
+    return (powers / total[..., None]) @ v, largest, np.log2(total)
+
+
+@as_a_whole(0, None, None)
+@takes_narrow
+def _attention_with_rows(q: Array, k: Array, v: Array, **how: Any) -> tuple[Array, Array, Array]:
+    """Compute halves in float32: the numbers of each query, which the rules read, stay so."""
+    if q.dtype.itemsize != 2:
+        return _attention(q, k, v, **how)
+    out, *rows = _attention(*(each.astype(np.float32) for each in (q, k, v)), **how)
+    return out.astype(q.dtype), *rows
+
+
+@natively_there
+@as_a_whole(4, 5, 6)
 @in_float32
-def _attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> Array:
-    return _weights(q, k, scale, causal) @ v
-
-
-@as_a_whole(2, 3, 4)
-@in_float32
-def _attention_rules(
-    g: Array, out: Array, q: Array, k: Array, v: Array, *, scale: float, causal: bool
+def _gradients(
+    g: Array,
+    out: Array,
+    largest: Array,
+    logarithm: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    g_logarithm: Array | None = None,
+    *,
+    scale: float,
+    causal: bool,
 ) -> tuple[Array, Array, Array]:
-    weights = _weights(q, k, scale, causal)  # again: cheaper than to keep them
-    weighted = (g @ v.swapaxes(-1, -2)) * weights
-    of_scores = weighted - weights * weighted.sum(axis=-1, keepdims=True)
-    dq = (of_scores @ k) * scale
-    return dq, of_scores.swapaxes(-1, -2) @ (q * scale), weights.swapaxes(-1, -2) @ g
+    """Pull back through P V, the softmax P, and Q Kᵀ·scale.
+
+    Σ P·(g Vᵀ) along the keys is the sum of g·out along a head, which is shorter.
+    """
+    scores = _scores(q, k, scale, causal)
+    # Again: cheaper than to keep them.
+    weights = np.exp(scores - largest[..., None]) / np.exp2(logarithm)[..., None]
+    weighted = weights * (g @ v.swapaxes(-1, -2))
+    of_scores = weighted - weights * (g * out).sum(axis=-1, keepdims=True)
+    if g_logarithm is not None:
+        of_scores = of_scores + weights * (g_logarithm / math.log(2))[..., None]
+    dq, dk = of_scores @ (k * scale), of_scores.swapaxes(-1, -2) @ (q * scale)
+    return dq, dk, weights.swapaxes(-1, -2) @ g
 
 
-ATTENTION = Op("attention", _attention, joint=_attention_rules, native=True, register=False, own=True)
+@takes_narrow
+def _attention_rules(
+    g: Sequence[Array | None], out: Sequence[Array], q: Array, k: Array, v: Array, **how: Any
+) -> tuple[Array, Array, Array]:
+    # In derivatives of the rules, which read them, each query's numbers have gradients too. That of the largest score
+    # leads nowhere: if another number were subtracted, the logarithm would make up for it.
+    g_out, _, g_logarithm = g
+    if g_out is None:
+        g_out = np.zeros_like(out[0])
+    more = () if g_logarithm is None else (g_logarithm,)
+    return _gradients(g_out, *out, q, k, v, *more, **how)
+
+
+ATTENTION = Op(
+    "attention",
+    natively_there(_attention_with_rows),
+    joint=_attention_rules,
+    takes_none=True,
+    register=False,
+    own=True,
+)
+
+# What the queries see alone, where nobody asks for a gradient.
+ATTENDED = Op(
+    "attention",
+    as_a_whole(0)(in_float32(lambda q, k, v, **how: _attention(q, k, v, **how)[0])),
+    native=True,
+    register=False,
+)

@@ -237,11 +237,11 @@ def takes_looks(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def as_a_whole(*lie_as: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def as_a_whole(*lie_as: int | None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Note that a function's kernels on a device are worth making for each of its lengths: there is nothing like them
     among a library's. They read inputs where they lie.
 
-    lie_as: after which of the inputs each result lies in memory.
+    lie_as: after which of the inputs each result lies in memory; None: in the order of its axes.
     """
 
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -786,6 +786,44 @@ def test_attention_of_halves_is_one_op(launcher, name, causal, monkeypatch):
     assert launches(launcher, lambda: run(there, half)) <= 8
 
 
+@pytest.mark.parametrize("scale", [None, 0.3, -0.5])
+@pytest.mark.parametrize(("name", "lengths"), [("float32", (40, 70)), ("bfloat16", (65, 65))])
+def test_gradients_of_attention_do_not_compute_it_again(launcher, name, lengths, scale, monkeypatch):
+    """They begin from what it has written down of each query: a launch forward, and two backward."""
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    monkeypatch.setattr(minitorch.backends.cuda.matmul, "allow_tf32", True)
+    draw, dtype = np.random.default_rng(0), np.dtype(getattr(minitorch, name))
+    minitorch.zeros(1, dtype=dtype)
+    queries, keys = lengths
+    arrays = [draw.normal(size=(2, n, 3, 32)).astype(dtype) for n in (queries, keys, keys)]
+    seed = draw.normal(size=(2, 3, queries, 32)).astype(dtype)
+
+    def prepared(make, dtype):
+        tensors = [make(each.astype(dtype)).requires_grad_() for each in arrays]
+        parts = [each.transpose(1, 2) for each in tensors]
+        return tensors, lambda: F.scaled_dot_product_attention(*parts, is_causal=True, scale=scale)
+
+    def run(make, dtype):
+        tensors, attend = prepared(make, dtype)
+        out = attend()
+        return [
+            out._data,
+            *[each._data for each in minitorch.autograd.grad(out, tensors, make(seed.astype(dtype)))],
+        ]
+
+    for _ in range(3):
+        found = run(there, dtype)
+    for mine, other in zip(found, run(minitorch.tensor, np.float32), strict=True):
+        bound = 2e-2 if name == "bfloat16" else 2e-3
+        assert np.abs(mine.host.astype(np.float32) - other).max() < bound * np.abs(other).max()
+    tensors, attend = prepared(there, dtype)
+    made, g = [], there(seed)
+    assert launches(launcher, lambda: made.append(attend())) == 1
+    assert launches(launcher, lambda: minitorch.autograd.grad(made[0], tensors, g, retain_graph=True)) == 2
+
+
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_halves_are_normalised_beside_float32(launcher, name):
     """As under autocast, where weights and what is kept of the batches are float32: so are their gradients."""
@@ -964,6 +1002,25 @@ def test_attention_of_halves_is_differentiated_twice(launcher):
 
     for mine, other in zip(run(there, half), run(minitorch.tensor, np.float32), strict=True):
         assert np.abs(mine.host.astype(np.float32) - other).max() < 2e-2 * np.abs(other).max()
+
+
+def test_attention_is_differentiated_twice(launcher):
+    """Also where the second derivative goes through what the first one reads of each query."""
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=(2, 2, n, 4)).astype(np.float32) for n in (5, 6, 6)]
+    directions = [draw.normal(size=each.shape).astype(np.float32) for each in arrays]
+
+    def run(make):
+        tensors = [make(each).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*tensors)
+        slopes = minitorch.autograd.grad((out * out * out).sum(), tensors, create_graph=True)
+        sum((slope * make(d)).sum() for slope, d in zip(slopes, directions, strict=True)).backward()
+        return [each.grad for each in tensors]
+
+    expected = run(minitorch.tensor)
+    for _ in range(4):
+        for mine, other in zip(run(there), expected, strict=True):
+            np.testing.assert_allclose(mine.host, other, rtol=1e-4, atol=1e-4)
 
 
 def test_a_kernel_has_no_more_operands_than_a_driver_takes(launcher, monkeypatch):

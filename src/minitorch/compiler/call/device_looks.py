@@ -76,10 +76,13 @@ def _with_gaps(array: Any, axes: tuple[int, ...]) -> Look | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def seen_through(function: Function, looks: tuple[Look | None, ...], lie_as: tuple[int, ...]) -> Function:
+def seen_through(
+    function: Function, looks: tuple[Look | None, ...], lie_as: tuple[int | None, ...]
+) -> Function:
     """Return a function of arrays that are looked at, `looks`, before they are given to another one.
 
     lie_as: for each result, after which of the arrays it lies in memory: it is returned with its axes in that order.
+    None: in the order of its own.
     """
 
     @functools.wraps(function)
@@ -89,23 +92,27 @@ def seen_through(function: Function, looks: tuple[Look | None, ...], lie_as: tup
         if not lie_as:
             return found
         if isinstance(found, tuple):
-            return tuple([_laid(each, looks[i]) for each, i in zip(found, lie_as, strict=True)])
-        return _laid(found, looks[lie_as[0]])
+            return tuple([_laid(each, _of(looks, i)) for each, i in zip(found, lie_as, strict=True)])
+        return _laid(found, _of(looks, lie_as[0]))
 
     return run
+
+
+def _of(looks: Sequence[Look | None], number: int | None) -> Look | None:
+    return None if number is None else looks[number]
 
 
 def _laid(array: Any, look: Look | None) -> Any:
     return array if look is None or array is None else array.transpose(look.axes).copy()
 
 
-def as_asked(found: Any, looks: Sequence[Look | None], lie_as: Sequence[int]) -> Any:
+def as_asked(found: Any, looks: Sequence[Look | None], lie_as: Sequence[int | None]) -> Any:
     """Return what `seen_through` gives with the axes of results in the order in which they are asked for."""
     if not lie_as:
         return found
     if isinstance(found, tuple):
-        return tuple([_turned_back(each, looks[i]) for each, i in zip(found, lie_as, strict=True)])
-    return _turned_back(found, looks[lie_as[0]])
+        return tuple([_turned_back(each, _of(looks, i)) for each, i in zip(found, lie_as, strict=True)])
+    return _turned_back(found, _of(looks, lie_as[0]))
 
 
 def _turned_back(array: Any, look: Look | None) -> Any:

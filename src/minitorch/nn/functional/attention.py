@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine.dtypes import kind_of
+from minitorch.engine.modes import current
 from minitorch.engine.node import new_tensor
-from minitorch.engine.record import apply
+from minitorch.engine.record import apply, apply_many
+from minitorch.engine.recording import recordings
 from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.functional.linear import linear
-from minitorch.ops.attention import ATTENTION
+from minitorch.ops.attention import ATTENDED, ATTENTION
 from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, zeros
 from minitorch.tensor import Tensor
@@ -49,7 +51,7 @@ def scaled_dot_product_attention(
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
     if attn_mask is None and not dropout_p and _is_one_op(q, k, v, 3 if enable_gqa else 2):
         scale = _scale_of(q) if scale is None else float(scale)
-        return apply(ATTENTION, q, k, v, scale=scale, causal=bool(is_causal))
+        return _as_one_op(q, k, v, scale=scale, causal=bool(is_causal))
     return _composed(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
@@ -95,6 +97,13 @@ def _composed(
     return weights @ v
 
 
+def _as_one_op(q: Tensor, k: Tensor, v: Tensor, **how: Any) -> Tensor:
+    wanted = q._requires_grad or k._requires_grad or v._requires_grad
+    if recordings or (wanted and current().enabled):
+        return apply_many(ATTENTION, q, k, v, **how)[0]
+    return apply(ATTENDED, q, k, v, **how)
+
+
 def _is_one_op(q: Tensor, k: Tensor, v: Tensor, least: int) -> bool:
     """Tell whether these are floats on a device that there is one op of: as many queries' batches as keys'.
 
@@ -107,7 +116,7 @@ def _is_one_op(q: Tensor, k: Tensor, v: Tensor, least: int) -> bool:
     alike = keys == (*batches, keys[-2], size) and values[:-1] == keys[:-1]
     dtype = arrays[0].dtype
     of_one_dtype = all(array.dtype == dtype for array in arrays)
-    return alike and of_one_dtype and dtype.itemsize <= 4 and kind_of(dtype) == "f"
+    return alike and of_one_dtype and dtype.itemsize <= 4 and kind_of(dtype) == "f" and keys[-2] > 0
 
 
 def _scale_of(q: Tensor) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from minitorch.compiler.backends.cuda.attention import (
     COPIED,
     FLOAT32,
     LOOKS,
+    ROW_NUMBERS,
     SIZES,
     Attention,
     Rows,
@@ -59,8 +60,10 @@ class _Mixed(Exception):
 class Found:
     """Attention as a program has it.
 
-    results: what each of its products is, by the product. orders: in which order of its axes each is written, by the
-    same. none: where the result is 0 whatever is computed, if anywhere: in rows of which all is masked.
+    results: what each of its products is, by the product; and "m" and "l" (see `Attention`), where a program returns
+    them. orders: in which order of its axes each is written, by the same. none: where the result is 0 whatever is
+    computed, if anywhere: in rows of which all is masked. known: "m", "l" and "o", if a program has them from before:
+    then its gradients alone are computed.
     """
 
     forward: Attention
@@ -68,6 +71,7 @@ class Found:
     results: dict[Value, str]
     orders: dict[Value, tuple[int, ...]]
     none: Value | None
+    known: tuple[Value, ...] = ()
 
 
 def _need(condition: object) -> None:
@@ -201,29 +205,41 @@ class _Search:
         self.readers, self.outputs, self.matrix = readers, outputs, matrix
         self.weights, self.dropped = weights, dropped
         exp, total = softmax.inputs
-        _need(is_map(exp, "exp") and _folded_row(total, "add") is exp)
         below = exp.inputs[0]
-        _need(is_map(below, "subtract"))
+        _need(is_map(exp, "exp") and is_map(below, "subtract"))
         self.softmax, self.result = softmax, result
-        self.scores = below.inputs[0]
-        _need(_folded_row(below.inputs[1], "maximum") is self.scores)
+        self.scores, largest = below.inputs
         _need(are_enough(softmax))
-        self.between = {
-            softmax,
-            weights,
-            matrix,
-            exp,
-            below,
-            *self.spread(total),
-            *self.spread(below.inputs[1]),
-            self.scores,
-        }
+        self.between = {softmax, weights, matrix, exp, below, self.scores}
+        self.rows_known = self.known_rows(largest, total)
+        if self.rows_known:
+            self.between |= {largest, total, total.inputs[0], _origin(total)}
+        else:
+            _need(_folded_row(total, "add") is exp and _folded_row(largest, "maximum") is self.scores)
+            self.between |= {*self.spread(total), *self.spread(largest)}
+        self.largest, self.total = largest, total
         self.inside: set[Value] = set()  # made from the product
         self.product = self.first_product()
         self.index: Index = tuple((0, ((Dim(n), 1),)) for n in self.scores.shape)
 
     def spread(self, value: Value) -> list[Value]:
         return [value, value.inputs[0], value.inputs[0].inputs[0]]
+
+    def known_rows(self, largest: Value, total: Value) -> tuple[Value, ...]:
+        """Return "m" and "l", from which what is subtracted and divided by is spread; nothing if it is folded here."""
+        powers = _origin(total)
+        if largest.primitive != "expand" or total.primitive != "expand" or not is_map(powers, "exp2"):
+            return ()
+        found, numbers = (_origin(largest), _origin(powers.inputs[0])), self.scores.shape[:-1]
+        return found if all(each.shape == numbers and each.dtype == FLOAT32 for each in found) else ()
+
+    def returned_rows(self) -> dict[Value, str]:
+        """Return "m" and "l" as a program returns them, if it does."""
+        views = [self.largest.inputs[0], self.largest.inputs[0].inputs[0]]
+        sums = [self.total.inputs[0], self.total.inputs[0].inputs[0]]
+        logarithms = [r for each in sums for r in self.readers.get(each, ()) if is_map(r, "log2")]
+        named = dict.fromkeys(views, "m") | dict.fromkeys(logarithms, "l")
+        return {value: name for value, name in named.items() if value in self.outputs}
 
     def first_product(self) -> Value:
         """Return the product that the scores are made from, by elementwise functions."""
@@ -301,18 +317,24 @@ class _Search:
             forward.kept, forward.kept_factor = self.dropped.kept, self.dropped.factor
         forward.written["o"] = self.target(self.result, self.matrix)
         backward = self.backward(forward, results, left_out)
+        known: tuple[Value, ...] = ()
+        if self.rows_known:
+            _need(backward is not None)
+            known = (*self.rows_known, *self.result_known)
+        else:
+            results |= self.returned_rows()
+            if backward is not None or len(results) > 1:
+                forward.written["m"] = forward.written["l"] = self.one_by_query()
         for value in self.seen - set(results):
             _need(value not in self.outputs)
             _need(all(reader in self.seen or reader in results for reader in self.readers.get(value, ())))
-        if backward is not None:
-            forward.written["m"], forward.written["l"], _ = backward.of_queries
         forward.leaves = leaves_of(forward)
         orders = {
-            each: tuple(range(each.ndim)) if name == "whole" else self.layout(each)
+            each: tuple(range(each.ndim)) if name in ("whole", *ROW_NUMBERS) else self.layout(each)
             for each, name in results.items()
         }
         none = self.in_rows(self.result_index(), self.result.shape)
-        return Found(forward, backward, results, orders, none)
+        return Found(forward, backward, results, orders, none, known)
 
     narrow = True  # whether factors are read as halves, where they are
     halves: np.dtype | None = None  # if all are
@@ -559,7 +581,8 @@ class _Search:
             made.slope = opened(slope, self.made_of(slope, {*self.inside, inner}) - {inner}, left_out, 0.0)
         gradient = self.gradient(gained, forward)
         plain = self.one_by_query()
-        made.g, made.of_queries = gradient, (plain, plain, forward.written["o"])
+        result = self.known_result() if self.rows_known else forward.written["o"]
+        made.g, made.of_queries = gradient, (plain, plain, result)
         self.of_one_dtype(forward.q, gradient)
         for product in products:
             g_value, g_index, _ = self.other(product, self.matrix, self.query)
@@ -571,14 +594,41 @@ class _Search:
             name = "q" if self.is_row(product, slope, self.query) else "k"
             factor, index, _ = self.other(product, slope, self.key if name == "q" else self.query)
             expected = forward.k if name == "q" else forward.q
-            _need(self.rows(factor, index, self.key if name == "q" else self.query) == expected)
+            rows = self.rows(factor, index, self.key if name == "q" else self.query)
+            _need(rows == expected or (replace(rows, factor=expected.factor) == expected and expected.factor))
             self.note(results, product, name)
-            made.written[name] = self.target(product, slope)
+            # (A number that multiplies a factor here, and not in the scores, multiplies what is written.)
+            more = 1.0 if rows == expected else rows.factor / expected.factor
+            made.written[name] = replace(self.target(product, slope), factor=more)
         _need(set(made.written) == {"q", "k", "v"})
         made.leaves = leaves_of(made)
         with contextlib.suppress(_Other, Inexpressible, Split):  # (Then each is an array of its own.)
             self.join(made, results)
         return made
+
+    result_known: tuple[Value, ...] = ()  # whose memory has "o", if a program has that from before
+
+    def known_result(self) -> Rows:
+        """Return where "o" lies that a program has: what is multiplied with its gradient, and added up along a head."""
+        pair = self.factors_of_sums
+        _need(len(pair) == 2 and self.whole_gradient in pair)
+        result = pair[1 - pair.index(self.whole_gradient)]
+        assert result.source is not None
+        _need(result.factor == 1)
+        self.result_known = (result.source,)
+        return replace(result, source=None)
+
+    def sums_of_result(self, spread: Value) -> list[Rows]:
+        """Return where two matrices lie whose products are added up along a head, and spread along the keys."""
+        value, index = spread, self.index
+        while value.primitive in LOOKS:
+            index, _ = through(value, index)
+            value = value.inputs[0]
+        times = value.inputs[0]
+        _need(value.primitive == "reduce" and value.attributes["function"] == "add")
+        _need(value.attributes["axes"] == (times.ndim - 1,) and is_map(times, "multiply"))
+        along: Index = ((0, ((Dim(times.shape[-1]), 1),)),)
+        return [self.rows(each, (*index, *along), self.query) for each in times.inputs]
 
     def join(self, made: Attention, results: dict[Value, str]) -> None:
         """Let gradients that only become pieces of one array, as those of one product's parts do, be written there."""
@@ -646,6 +696,8 @@ class _Search:
             else:
                 yield reader
 
+    factors_of_sums: Sequence[Rows] = ()
+
     def inner_gradient(self, sums: list[Value]) -> tuple[Value, Value]:
         """Return the gradient of the scores, p·(g - Σ p·g), and that of the probabilities, g."""
         softmax = self.softmax
@@ -664,14 +716,19 @@ class _Search:
                 if second is times or not is_map(second, "multiply"):
                     continue
                 spread = next((each for each in second.inputs if each is not softmax), softmax)
+                folded = {spread}
                 try:
-                    if _folded_row(spread, "add") is not times:
+                    if self.rows_known:
+                        self.factors_of_sums = self.sums_of_result(spread)
+                    elif _folded_row(spread, "add") is not times:
                         continue
+                    else:
+                        folded |= {*self.spread(spread)}
                 except _Other:
                     continue
                 for last in self.readers.get(second, ()):
                     if is_map(last, "subtract") and last.inputs == (times, second):
-                        self.seen |= {times, second, of_softmax, left, gained, last, *self.spread(spread)}
+                        self.seen |= {times, second, of_softmax, left, gained, last, *folded}
                         return last, gained
         raise _Other
 

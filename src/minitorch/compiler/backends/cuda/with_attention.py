@@ -202,8 +202,10 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
             return value.inputs
         if found.results[value] == "o":
             return [*found.forward.leaves, *([found.none] if found.none is not None else [])]
+        if found.results[value] in ROW_NUMBERS:
+            return [firsts[id(found)]]
         assert found.backward is not None
-        return [*found.backward.leaves, firsts[id(found)]]
+        return [*found.backward.leaves, *(found.known or [firsts[id(found)]])]
 
     new: dict[Value, Value] = {}
     sums: dict[int, list[Value]] = {}
@@ -237,6 +239,10 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
             new[value] = value if moved == value.inputs else remade(value, moved)
             continue
         products = {name: product for product, name in found.results.items()}
+        if found.results[value] in ROW_NUMBERS:
+            numbers = sums[id(found)][ROW_NUMBERS.index(found.results[value])]
+            new[value] = builder.reshape(numbers, value.shape)
+            continue
         if value is products["o"]:
             named = call(found.forward, [new[leaf] for leaf in found.forward.leaves], found)
             new[value] = named["o"]
@@ -246,6 +252,12 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
             continue
         if id(found) not in calls:
             assert found.backward is not None
+            if found.known:
+                *rows, result = [new[each] for each in found.known]
+                sums[id(found)] = [
+                    *(builder.reshape(each, found.backward.rows_shape) for each in rows),
+                    result,
+                ]
             inputs = [*(new[leaf] for leaf in found.backward.leaves), *sums[id(found)]]
             calls[id(found)] = call(found.backward, inputs, found)
         new[value] = calls[id(found)][found.results[value]]
