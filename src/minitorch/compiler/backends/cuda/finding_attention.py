@@ -205,8 +205,8 @@ class _Search:
         self.readers, self.outputs, self.matrix = readers, outputs, matrix
         self.weights, self.dropped = weights, dropped
         exp, total = softmax.inputs
+        _need(is_map(exp, "exp") and is_map(exp.inputs[0], "subtract"))
         below = exp.inputs[0]
-        _need(is_map(exp, "exp") and is_map(below, "subtract"))
         self.softmax, self.result = softmax, result
         self.scores, largest = below.inputs
         _need(are_enough(softmax))
