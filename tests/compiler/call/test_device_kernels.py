@@ -11,7 +11,7 @@ from cases import floats
 from compiled import BACKENDS
 from minitorch.compiler.backends.cuda import finding_attention
 from minitorch.compiler.backends.llvm.driver import aligned
-from minitorch.compiler.call import device_kernels, eager_backend
+from minitorch.compiler.call import device_kernels, device_lengths, eager_backend
 from minitorch.compiler.call import launches as launching
 from minitorch.engine import bfloat16, gpu, modes
 from minitorch.engine.node import new_tensor
@@ -340,19 +340,37 @@ def test_halves_of_other_lengths_and_channels_are_no_mistake(launcher):
             np.testing.assert_allclose(found._data.host, expected._data, rtol=2e-3, atol=2e-2)
 
 
-def test_much_of_the_same_lengths_gets_a_kernel_of_its_own(launcher, monkeypatch):
-    monkeypatch.setattr(device_kernels, "LARGE", 100)
-    monkeypatch.setattr(device_kernels, "MUCH", 3 * 40 * 96)
-    made, load = [], launcher.load
+def counting_kernels(launcher, monkeypatch, lengths):
+    """How many times kernels were loaded, after a softmax of each of some lengths."""
+    made, load, counted = [], launcher.load, []
     monkeypatch.setattr(launcher, "load", lambda kernels: made.append(len(kernels)) or load(kernels))
-    counted = []
-    for n, m in ((5, 7), (40, 96), (40, 96), (40, 96), (40, 96), (40, 96), (6, 9), (4, 8)):
+    for n, m in lengths:
         array = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
         found, expected = (make(array).softmax(1)._data for make in (there, minitorch.tensor))
         np.testing.assert_allclose(found.host, expected, rtol=1e-5, atol=1e-6)
         counted.append(len(made))
+    return counted
+
+
+def test_the_first_lengths_of_large_arrays_get_kernels_of_their_own(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LARGE", 100)
+    monkeypatch.setattr(device_lengths, "MOST_ALONE", 3)
+    lengths = [(10, 20), (11, 22), (12, 24), (10, 20), (12, 24), (13, 26), (14, 28), (13, 26)]
+    assert counting_kernels(launcher, monkeypatch, lengths) == [1, 2, 3, 3, 3, 4, 4, 4]
+    # Where small ones were met before, there are kernels for all lengths until the same ones come often enough.
+    monkeypatch.setattr(eager_backend, "CALLS", 2)
+    eager_backend.use(launcher)
+    lengths = [(3, 4), (3, 4), (4, 5), (4, 5), (10, 20), (10, 20), (10, 20)]
+    assert counting_kernels(launcher, monkeypatch, lengths) == [0, 1, 1, 2, 2, 3, 3]
+
+
+def test_much_of_the_same_lengths_gets_a_kernel_of_its_own(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LARGE", 100)
+    monkeypatch.setattr(device_kernels, "MUCH", 3 * 40 * 96)
+    monkeypatch.setattr(device_lengths, "MOST_ALONE", 0)
+    lengths = [(5, 7), (40, 96), (40, 96), (40, 96), (40, 96), (40, 96), (6, 9), (4, 8)]
     # For one length, for all, and when those have computed much, for these.
-    assert counted == [1, 2, 2, 2, 3, 3, 3, 3]
+    assert counting_kernels(launcher, monkeypatch, lengths) == [1, 2, 2, 2, 3, 3, 3, 3]
 
 
 def test_copies_of_large_arrays_are_a_kernels(launcher, monkeypatch):

@@ -36,7 +36,7 @@ from minitorch.ops.native import ANY, ELEMENTWISE, first_of
 DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 MOST_QUICK = 4096  # that are found without a second look
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
-MUCH = 1 << 30  # elements, after which large arrays of the same lengths are worth a kernel of their own
+MUCH = 1 << 30  # elements, after which large arrays of the same lengths, one of many, are worth a kernel of their own
 
 
 _met: dict[Any, int] = kept(Lately())
@@ -183,7 +183,7 @@ def compute(
         return None
     if kernel is _UNKNOWN:
         kernel = _for_all_lengths(key, arrays, shape)
-        if kernel is not _UNKNOWN and max([array.size for array in arrays]) >= LARGE:
+        if kernel is not _UNKNOWN and _are_large(arrays):
             as_they_are = False  # (what is found quickly is not counted)
             kernel = _of_its_own(key, arrays, attributes, shape, kernel)
     if kernel is not _UNKNOWN:
@@ -248,6 +248,7 @@ def _later(
     if known is None:
         known = _lengths[without] = Lengths(lengths)
     apart = hasattr(function, "as_a_whole") and _shapes.get(function, 0) < MOST_SHAPES // 2
+    apart = (_are_large(arrays) and known.are_alone(lengths)) or apart
     vary = known.vary(lengths) and not apart
     expected = _value_by_value(key, arrays, attributes, shape)
     if not is_due(met) and not vary:
@@ -327,6 +328,11 @@ def _own(found: list[Any], given: list[Any], compute: Elsewhere) -> list[Any]:
     return made
 
 
+def _are_large(arrays: list[Any]) -> bool:
+    """Tell whether a kernel of arrays takes longer than its launch."""
+    return max([array.size for array in arrays]) >= LARGE
+
+
 def _for_all_lengths(key: Any, arrays: list[Any], shape: Any) -> Any:
     """Return the kernels for all lengths as they are for those of a call; _UNKNOWN if there are none."""
     kernel = _sized.get(key)
@@ -345,16 +351,20 @@ def _for_all_lengths(key: Any, arrays: list[Any], shape: Any) -> Any:
 def _of_its_own(
     key: Any, arrays: list[Any], attributes: dict[str, Any], shape: Any, general: DeviceKernel
 ) -> DeviceKernel:
-    """Return the kernels for all lengths; when they have computed much of the same ones, kernels for these alone."""
+    """Return the kernels for all lengths; for lengths that come again and again, kernels for these alone."""
+    if recording.recorder() is not None:
+        return general
     function, tree, *_ = key
-    met = _computed[key] = _computed.get(key, 0) + max([array.size for array in arrays])
-    if met < MUCH or recording.recorder() is not None:
+    lengths = as_kernels_see(arrays, shape)
+    calls = _met[key] = _met.get(key, 0) + 1
+    computed = _computed[key] = _computed.get(key, 0) + max([array.size for array in arrays])
+    known = _lengths.get(without_lengths(key, arrays, lengths))
+    if computed < MUCH and not (is_due(calls) and known is not None and known.are_alone(lengths)):
         return general
     with making:
         kernel = None
         if _shapes.get(function, 0) < MOST_SHAPES:
             _shapes[function] = _shapes.get(function, 0) + 1
-            lengths = as_kernels_see(arrays, shape)
             kernel = _made(function, arrays, tree, attributes, lengths, lengths, Lengths(lengths))
             with recording.rehearsal():
                 expected = general(arrays, shape)

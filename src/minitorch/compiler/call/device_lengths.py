@@ -10,6 +10,7 @@ from minitorch.compiler.call.launches import DeviceKernel, ManySizes
 from minitorch.compiler.ir.polynomial import LEAST
 
 MOST_TRIES = 3  # to make kernels of a function for all lengths
+MOST_ALONE = 8  # lengths of large arrays that kernels of their own are made for, before some are made for all
 Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -19,12 +20,22 @@ class Lengths:
     def __init__(self, first: Shapes) -> None:
         self._seen = [first]
         self._met = self._tries = 0
+        self._alone: set[Shapes] = set()
         self.many: tuple[ManySizes, list[int | None], bool, Sequence[Sequence[int]]] | None = None
 
     def vary(self, lengths: Shapes) -> bool:
         """Note a call for which there is no kernel; tell whether it is time to make some for all lengths."""
         self._met += lengths != self._seen[0]
         return is_due(self._met) and self._tries < MOST_TRIES and lengths != self._seen[0]
+
+    def are_alone(self, lengths: Shapes) -> bool:
+        """Note lengths of large arrays; tell whether they are among the first, which have kernels of their own.
+
+        The layers of a model have so many at the most, and from its third step on each is computed as fast as can be.
+        """
+        if len(self._alone) < MOST_ALONE:
+            self._alone.add(lengths)
+        return lengths in self._alone
 
     def named(self, lengths: Shapes) -> list[list[int]]:
         """Return lengths with a negative number for those that have differed; equal ones were always equal."""
