@@ -5,7 +5,8 @@ import mmap
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.devices import ALIGNMENT, Emulated
+from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.words import ALIGNMENT
 
 
 class Fenced(Emulated):

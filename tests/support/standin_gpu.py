@@ -8,7 +8,8 @@ import numpy as np
 import standin_cupy
 from minitorch.compiler import backends
 from minitorch.compiler.backends.cuda.backend import CudaBackend
-from minitorch.compiler.backends.cuda.devices import ALIGNMENT, Emulated
+from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.words import ALIGNMENT
 from minitorch.compiler.backends.llvm.driver import array_at
 from standin import DeviceArray
 

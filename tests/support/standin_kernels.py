@@ -6,8 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
-from minitorch.compiler.backends.cuda.launching import Finder, address_of, launching
+from minitorch.compiler.backends.cuda.launching import Finder
+from minitorch.compiler.backends.cuda.steps import (
+    address_of,
+    either_step,
+    in_a_row,
+    kernel_step,
+    python_step,
+)
 from minitorch.compiler.ir.elsewhere import Elsewhere
+from minitorch.engine import precision
+from minitorch.engine.precision import may_round
 from standin import DeviceArray
 
 
@@ -25,22 +34,33 @@ class StandinLauncher:
 
     def step(self, function, kernel, operands, count):
         def launch(stream, *given):
-            assert len(given) == count
             self.launched += 1
             addresses = [offset if at < 0 else given[at] + offset for at, offset in operands]
             self.device.step(function, kernel, addresses)()
 
         return launch
 
-    def multiplying(self, product):
-        def compute(addresses, stream):
+    def multiplying(self, product, operands, count, rounds=False):
+        def compute(stream, *given):
             self.launched += 1
+            addresses = [offset if at < 0 else given[at] + offset for at, offset in operands]
             launch = Launch(None, product, list(range(len(addresses))))
             self.device.sequence([launch], None, np.array(addresses, np.int64))()
 
         return compute
 
     convolving = multiplying
+
+    def either(self, rounding, exact):
+        return lambda *given: (rounding if may_round() else exact)(*given)
+
+    def in_a_row(self, steps, count):
+        def run(stream, *given):
+            assert len(given) == count
+            for step in steps:
+                step(stream, *given)
+
+        return run
 
     def scratch(self, size):
         memory = self.device.empty((size,), np.uint8)
@@ -89,7 +109,18 @@ class MachineCodeLauncher(StandinLauncher):
 
         driver = DRIVER(launch)
         grid = kernel.blocks, kernel.threads, 0
-        return launching(address_of(driver), 0, grid, count, operands, self.fail, self.fail, driver)
+        return kernel_step(address_of(driver), 0, grid, operands, self.fail, self.fail, driver)
+
+    def multiplying(self, product, operands, count, rounds=False):
+        return python_step(super().multiplying(product, operands, count), count)
+
+    convolving = multiplying
+
+    def either(self, rounding, exact):
+        return either_step(precision.rounds, rounding, exact)
+
+    def in_a_row(self, steps, count):
+        return in_a_row(steps, count)
 
     def fail(self, code):
         raise RuntimeError(code)

@@ -12,9 +12,14 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from minitorch.engine.recording import is_rehearsing
 
 _kept: dict[str, Any] = {"precision": "highest", "convolutions": True}
+
+# 1 where products of matrices may round, so that machine code can read it.
+rounds = np.zeros(1, np.int64)
 
 # Who knows the version of cuDNN, None where it is not installed: the compiler's room, which offers to tell.
 versions_of_cudnn: list[Callable[[], int | None]] = []
@@ -23,6 +28,7 @@ versions_of_cudnn: list[Callable[[], int | None]] = []
 def set_precision(precision: str) -> None:
     """Set 'highest' (float32), or 'high' or 'medium' (TF32)."""
     _kept["precision"] = precision
+    rounds[0] = precision != "highest"
 
 
 def precision() -> str:

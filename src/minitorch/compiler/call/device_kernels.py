@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.devices import ALIGNMENT
+from minitorch.compiler.backends.cuda.words import ALIGNMENT
 from minitorch.compiler.call.agreement import agrees
 from minitorch.compiler.call.device_lengths import Lengths, Shapes, as_kernels_see, without_lengths
 from minitorch.compiler.call.device_looks import Look, as_asked, look_of, seen_through
 from minitorch.compiler.call.eager_backend import MOST_SHAPES, Lately, in_use, is_due, kept, making
 from minitorch.compiler.call.kernels import Fixed, Function, places_in, put_together, recorded, warn
-from minitorch.compiler.call.launches import DeviceKernel, Launches, Step
+from minitorch.compiler.call.launches import DeviceKernel, Launches
 from minitorch.compiler.call.update_kernels import NoKernel
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import HALVES
@@ -36,16 +36,17 @@ from minitorch.ops.native import ANY, ELEMENTWISE, first_of
 DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 MOST_QUICK = 4096  # that are found without a second look
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
-MUCH = 1 << 30  # elements, after which large arrays of the same lengths, one of many, are worth a kernel of their own
+MUCH = (
+    1 << 30
+)  # elements, after which large arrays of the same lengths, one of many, are worth a kernel of their own
 
 
 _met: dict[Any, int] = kept(Lately())
 _kernels: dict[Any, DeviceKernel | None] = kept()
 _shapes: dict[Any, int] = kept()  # how many kernels a function has
-# Kernels by the classes, shapes and dtypes of arrays, which lie in the order of their axes; with them: the results'
-# shape, and what to do where that is one launch: this, the shape and dtype of the array that it makes, what makes one,
-# and what knows the stream.
-_quick: dict[Any, tuple[DeviceKernel, Any, tuple[Step, Any, Any, Any, Any] | None]] = kept()
+# Kernels by the classes, shapes and dtypes of arrays, which lie in the order of their axes; with the results' shape,
+# where these were laid out in a row.
+_quick: dict[Any, tuple[DeviceKernel, Any]] = kept()
 _lengths: dict[Any, Lengths] = kept(Lately())  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = kept()  # kernels for all lengths, as they are for some
 # Functions before they have kernels.
@@ -77,45 +78,34 @@ def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any
         return None
     if found is None:
         return None
-    kernel, shape, only = found
-    if only is None:
-        return kernel([each for each in inputs if each.__class__ not in _NUMBERS], shape, addresses)
-    step, shape, dtype, empty, stream = only
-    out = empty(shape, dtype)
-    step(stream().ptr, *addresses, out.data.ptr)
-    return out
+    kernel, shape = found
+    return kernel([each for each in inputs if each.__class__ not in _NUMBERS], shape, addresses)
 
 
 def _keep_for_quick(
     function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], kernel: DeviceKernel, shape: Any
 ) -> None:
     """Let `quick` find a kernel. shape: of the results, where the arrays were laid out in a row."""
-    launcher = kernel.run.launcher
-    finder = launcher.finder
+    finder = kernel.run.launcher.finder
     if len(_quick) >= MOST_QUICK:
         _quick.clear()
         if finder is not None:
             finder.entries.clear()
     key: list[Any] = [function]
+    parts: list[Any] = [function]
     for each in inputs:
         kind = each.__class__
         if kind in _NUMBERS:
             key += kind, each if each or each is None else str(each)
+            parts += kind, each
         else:
             key += kind, each.shape, each.dtype
-    only = None
-    if kernel.only is not None:
-        step, own, dtype = kernel.only
-        made = own if shape is None else shape
-        only = step, made, dtype, launcher.empty, launcher.stream
-        told = attributes.values()
-        if finder is not None and not any(
-            [each.__class__ in _NUMBERS for each in inputs] + [_is_zero(each) for each in told]
-        ):
-            named = [part for name, each in attributes.items() for part in (name, each, type(each))]
-            parts = [part for each in inputs for part in (each.shape, each.dtype)]
-            finder.keep((function, *parts, *named), step, made, dtype)
-    _quick[*key, *_apart(attributes)] = kernel, shape, only
+            parts += each.shape, each.dtype
+    _quick[*key, *_apart(attributes)] = kernel, shape
+    found = kernel.run.in_machine_code(shape) if finder is not None and kernel.made else None
+    if found is not None and not any(map(_is_zero, (*inputs, *attributes.values()))):
+        named = [part for name, each in attributes.items() for part in (name, each, type(each))]
+        finder.keep((*parts, *named), *found, kernel.made)
 
 
 def _apart(attributes: dict[str, Any]) -> tuple[Any, ...]:

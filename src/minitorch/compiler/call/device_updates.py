@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.devices import ALIGNMENT
+from minitorch.compiler.backends.cuda.words import ALIGNMENT
 from minitorch.compiler.call.agreement import close, largest_of
 from minitorch.compiler.call.eager_backend import MOST_SHAPES, Lately, in_use, is_due, kept, making
 from minitorch.compiler.call.kernels import warn

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.devices import ALIGNMENT
+from minitorch.compiler.backends.cuda.words import ALIGNMENT
 from minitorch.compiler.backends.llvm.native import HELD_BY_POOL, SMALL, Native, VaryingNative
 from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from

@@ -12,14 +12,22 @@ import numpy as np
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import MOST_DYNAMIC_SHARED, Cuda
 from minitorch.compiler.backends.cuda.gpu_text import gpu_text
-from minitorch.compiler.backends.cuda.launching import DRIVER, Finder, address_of, launching
+from minitorch.compiler.backends.cuda.launching import DRIVER, Finder
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.steps import (
+    Step,
+    address_of,
+    either_step,
+    in_a_row,
+    kernel_step,
+    python_step,
+)
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, Kernel
-from minitorch.compiler.call.launches import ByLibrary, Step
+from minitorch.compiler.call.launches import Operands, Run
 from minitorch.compiler.call.there import computing
 from minitorch.compiler.ir.elsewhere import Elsewhere
-from minitorch.engine import gpu
+from minitorch.engine import gpu, precision
 
 NO_CONTEXT = 201  # the driver's code of a thread that has not met the GPU yet
 
@@ -50,15 +58,14 @@ class Launcher:
                 self._cupy.cuda.driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, kernel.shared)
         return found
 
-    def step(self, function: Any, kernel: Kernel, operands: list[tuple[int, int]], count: int) -> Step:
+    def step(self, function: Any, kernel: Kernel, operands: Operands, count: int) -> Step:
         """Return a launch of what `load` has returned for a kernel, or for the same with another number of blocks.
 
-        operands: which of the addresses each lies at (-1: none), and how many bytes from there. count: of addresses.
+        operands: which of so many addresses each lies at (-1: none), and how many bytes from there.
         """
         more = kernel.shared if kernel.shared > SHARED_BYTES else 0
         grid = kernel.blocks, kernel.threads, more
-        prepare, fail = self._prepare, self._fail
-        return launching(self._driver, function.ptr, grid, count, operands, prepare, fail, function)
+        return kernel_step(self._driver, function.ptr, grid, operands, self._prepare, self._fail, function)
 
     def _prepare(self, code: int) -> None:
         """Raise what a code of the driver's means; but a thread that has not met the GPU yet is introduced to it."""
@@ -67,19 +74,29 @@ class Launcher:
         self._cupy.cuda.Device().use()
         self._cupy.cuda.runtime.memGetInfo()
 
-    def multiplying(self, product: LibraryProduct) -> ByLibrary:
-        """Return what lets a library compute a product."""
-        launch, turns, stream_now = self.device.library.ready(product), self.device.of_libraries, self.stream
+    def multiplying(self, product: LibraryProduct, operands: Operands, count: int, rounds: bool) -> Step:
+        """Return what lets a library compute a product. rounds: whether it rounds factors of float32."""
+        turns, stream_now = self.device.of_libraries, self.stream
+        return self.device.library.step(
+            product, operands, count, rounds, lambda: turns.take(stream_now()), turns.word
+        )
 
-        def multiply(addresses: Sequence[int], stream: int) -> None:
-            turns.take(stream_now())
-            launch(addresses, stream)
-
-        return multiply
-
-    def convolving(self, convolution: LibraryConvolution) -> ByLibrary:
+    def convolving(self, convolution: LibraryConvolution, operands: Operands, count: int) -> Step:
         """Return what lets a library compute a convolution."""
-        return functools.partial(self.device.convolutions.compute, convolution)
+        compute = functools.partial(self.device.convolutions.compute, convolution)
+
+        def convolve(stream: int, *given: int) -> None:
+            compute([offset if at < 0 else given[at] + offset for at, offset in operands], stream)
+
+        return python_step(convolve, count)
+
+    def either(self, rounding: Step, exact: Step) -> Step:
+        """Return a step where factors may be rounded, else another one."""
+        return either_step(precision.rounds, rounding, exact)
+
+    def in_a_row(self, steps: Sequence[Step], count: int) -> Run:
+        """Return what goes through steps, of so many addresses."""
+        return in_a_row(steps, count)
 
     def scratch(self, size: int) -> tuple[Any, int]:
         """Return memory, and its address."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,13 +22,13 @@ from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.engine import gpu
 from minitorch.engine.dtypes import is_bfloat16
-from minitorch.engine.precision import may_round
+from minitorch.engine.recording import is_rehearsing
 
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
 MOST_ROOM = 1 << 16  # bytes of scratch memory that a single launch keeps for the next one
 Shapes = Sequence[tuple[int, ...]]
-Step = Callable[..., None]  # a launch: of a stream, and of addresses
-ByLibrary = Callable[[Sequence[int], int], None]  # of addresses, and a stream
+Operands = Sequence[tuple[int, int]]  # which address each lies at (-1: none), and how many bytes from there
+Run = Callable[..., None]  # of a stream, and of addresses
 
 
 class ManySizes:
@@ -127,19 +126,32 @@ class Launches:
         functions = loaded.functions
         # What operands are found in: inputs, outputs, scratch if there is any.
         count = self._inputs + len(self._outputs) + bool(self._scratch)
-        self._steps: list[Step] = []
+        rounding, exact = [], []  # (the same, but for kernels that round factors)
         for task in tasks:
-            kernel = task.kernel
-            operands = [self._place(each, schedule, plan) for each in kernel.operands]
-            if isinstance(kernel, Kernel):
-                step = launcher.step(functions[id(kernel.items)], kernel, operands, count)
-                if kernel.exact is not None:
-                    exact = launcher.step(functions[id(kernel.exact.items)], kernel.exact, operands, count)
-                    step = functools.partial(_either, step, exact)
+            kernel, operands = (
+                task.kernel,
+                [self._place(each, schedule, plan) for each in task.kernel.operands],
+            )
+            if isinstance(kernel, LibraryProduct):
+                exact.append(launcher.multiplying(kernel, operands, count, False))
+                both = kernel.dtype == np.float32
+                other = launcher.multiplying(kernel, operands, count, True) if both else exact[-1]
+            elif isinstance(kernel, Kernel):
+                other = launcher.step(functions[id(kernel.items)], kernel, operands, count)
+                plain = kernel.exact
+                exact.append(
+                    other
+                    if plain is None
+                    else launcher.step(functions[id(plain.items)], plain, operands, count)
+                )
             else:
-                ready = launcher.multiplying if isinstance(kernel, LibraryProduct) else launcher.convolving
-                step = _by_library(ready(kernel), operands)
-            self._steps.append(step)
+                other = launcher.convolving(kernel, operands, count)
+                exact.append(other)
+            rounding.append(other)
+        steps = [a if a is b else launcher.either(a, b) for a, b in zip(rounding, exact, strict=True)]
+        self._one = len(steps) == 1
+        self._exact: Run = launcher.in_a_row(exact, count)
+        self._run: Run = self._exact if steps == exact else launcher.in_a_row(steps, count)
         if self._constants or self._checks:
             launcher.settle()
         if self._checks:
@@ -192,8 +204,8 @@ class Launches:
         if self._scratch:
             _held, at = self._kept if stream == 0 and self._kept else self._room(stream)
             given.append(at)
-        for step in self._steps:
-            step(stream, *given)
+        run = self._exact if self._exact is not self._run and is_rehearsing() else self._run
+        run(stream, *given)
         return made
 
     def _room(self, stream: int) -> tuple[Any, int]:
@@ -203,15 +215,19 @@ class Launches:
         each other, it never ends, and no graph is captured from it. Of any other stream not all of this is so.
         """
         found = self.launcher.scratch(self._scratch)
-        if stream == 0 and len(self._steps) == 1 and self._scratch <= MOST_ROOM:
+        if stream == 0 and self._one and self._scratch <= MOST_ROOM:
             self._kept = found
         return found
 
-    def only_step(self) -> tuple[Step, Any, Any] | None:
-        """Return the launch, where it is the only one and makes one array, of which shape and dtype; else None."""
-        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch or self._checks:
+    def in_machine_code(self, shape: Any) -> tuple[Run, list[tuple[Any, Any]]] | None:
+        """Return what runs them, and what arrays it takes besides those it is given: results, and memory meanwhile.
+
+        shape: as of a call. None: indices are checked, which Python looks at.
+        """
+        if self._checks:
             return None
-        return self._steps[0], *self._outputs[0]
+        made = [(own if shape is None else shape, dtype) for own, dtype in self._outputs]
+        return self._run, made + ([((self._scratch,), "B")] if self._scratch else [])
 
     def tell(self) -> None:
         """Raise what a run has found, if it has."""
@@ -230,27 +246,14 @@ class Launches:
         )
 
 
-def _either(rounding: Step, exact: Step, *given: int) -> None:
-    """Launch a kernel, or the one that rounds no factors."""
-    (rounding if may_round() else exact)(*given)
-
-
-def _by_library(compute: ByLibrary, operands: list[tuple[int, int]]) -> Step:
-    """Return a step that a library computes."""
-
-    def step(stream: int, *given: int) -> None:
-        compute([offset if at < 0 else given[at] + offset for at, offset in operands], stream)
-
-    return step
-
-
 class DeviceKernel:
     """A function of arrays as kernels. results, alone: as of call.kernels.Kernel."""
 
     def __init__(self, run: Launches, results: list[int | None], alone: bool) -> None:
         self.run, self.results, self.alone = run, results, alone
-        # The launch, where it is the only one, with the shape and the dtype of the array that it makes.
-        self.only = run.only_step() if alone and results == [-1] else None
+        # How many results are what is made, in that order (-1: one, which is returned alone); 0: some are not.
+        made = [~i for i in range(len(results))]
+        self.made = 0 if results != made else -1 if alone else len(made)
 
     def __call__(
         self, arrays: Sequence[Any], shape: tuple[int, ...] | None, addresses: Sequence[int] | None = None

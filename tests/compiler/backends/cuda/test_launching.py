@@ -1,6 +1,5 @@
 """Launching kernels in machine code, with a function of Python's in the driver's place."""
 
-import ctypes
 import gc
 import sys
 import weakref
@@ -10,41 +9,12 @@ import pytest
 
 from compiled import BACKENDS
 from minitorch.compiler.backends.cuda import devices
-from minitorch.compiler.backends.cuda.launching import Finder, address_of, launching
+from minitorch.compiler.backends.cuda.launching import Finder
+from minitorch.compiler.backends.cuda.steps import address_of, in_a_row, kernel_step
 from minitorch.compiler.backends.cuda.words import Kernel, Phase
+from some_driver import Driver, Stream, class_of_arrays
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
-WORDS = ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))
-DRIVER = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_int64, WORDS, ctypes.c_void_p
-)
-
-
-class Driver:
-    """A driver that answers with some codes, one after the other, and remembers what it was told."""
-
-    def __init__(self, *codes):
-        self.codes, self.launches, self.told = list(codes), [], []
-        self.function = DRIVER(self.launch)
-
-    def launch(self, function, bx, by, bz, tx, ty, tz, shared, stream, operands, extra):
-        grid = (bx, by, bz), (tx, ty, tz), shared
-        self.launches.append((function, grid, stream, [operands[i][0] for i in range(3)]))
-        assert extra is None
-        return self.codes.pop(0) if self.codes else 0
-
-    def prepare(self, code):
-        if code != 201:
-            raise ValueError(code)
-        self.told.append(code)
-
-    def fail(self, code):
-        raise RuntimeError(code)
-
-    def kernel(self, owner=None):
-        operands = [(1, 0), (0, 8), (-1, -7)]
-        at = address_of(self.function)
-        return launching(at, 77, (5, 64, 1024), 2, operands, self.prepare, self.fail, owner)
 
 
 def test_the_driver_is_told_the_kernel_the_grid_the_stream_and_the_operands():
@@ -97,47 +67,10 @@ def test_what_it_needs_lives_as_long_as_it_does():
     assert seen() is None
 
 
-def class_of_arrays(slotted):
-    """What arrays of CuPy's are in Python: a class, whose own __new__ is passed by. slotted: its attributes are C's."""
-
-    class Pointer:
-        if slotted:
-            __slots__ = ("ptr",)
-
-        def __init__(self, ptr):
-            self.ptr = ptr
-
-    class Base:
-        if slotted:
-            __slots__ = ("_c_contiguous", "data", "dtype", "shape")
-
-        def _init(self, shape, dtype):
-            if shape == (13,):
-                raise MemoryError("13")
-            self.shape, self.dtype, self._c_contiguous = shape, dtype, True
-            self.data = Pointer(4096)
-
-    class Array(Base):
-        __slots__ = ()
-        pointer = Pointer
-
-        def __new__(cls, shape, dtype, address, contiguous=True):
-            array = Base.__new__(cls)
-            array._init(shape, dtype)
-            array.data, array._c_contiguous = Pointer(address), contiguous
-            return array
-
-    return Array
-
-
 @pytest.fixture(params=[False, True], ids=["asked by name", "read by C's functions"])
 def Array(request):
     """A class of arrays."""
     return class_of_arrays(request.param)
-
-
-class Stream:
-    ptr = 5
 
 
 class Found:
@@ -149,11 +82,12 @@ class Found:
         operands = [(2, 0), (0, 0), (1, 4)]
         driver = self.driver
         at = address_of(driver.function)
-        self.launch = launching(at, 77, (1, 32, 0), 3, operands, driver.prepare, driver.fail, None)
+        step = kernel_step(at, 77, (1, 32, 0), operands, driver.prepare, driver.fail, None)
+        self.launch = in_a_row([step], 3)
         self.keep(max, (2, 3), (2, 3))
 
     def keep(self, function, shape, made, *attributes):
-        self.finder.keep((function, shape, "f", shape, "f", *attributes), self.launch, made, "d")
+        self.finder.keep((function, shape, "f", shape, "f", *attributes), self.launch, [(made, "d")], -1)
 
     def shortcut(self, function=max):
         return self.finder.shortcut(function, lambda *x, **a: self.asked.append((function, x, a)), self.busy)

@@ -1,7 +1,7 @@
 """NVIDIA's libraries for products, through ctypes. Enters: a `LibraryProduct` and addresses. Leaves: its launch.
 
-cuBLAS multiplies; cuBLASLt adds arrays on the way. With a handle and a workspace of our own, so that what they launch
-can be captured in a CUDA graph.
+cuBLAS multiplies; cuBLASLt adds arrays on the way; machine code can ask them too (steps.py). With a handle and a
+workspace of our own, so that what they launch can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
+from minitorch.compiler.backends.cuda.steps import Step, address_of, library_step, python_step
 from minitorch.engine.precision import may_round
 
 WORKSPACE = 32 << 20  # bytes; what the library asks for on the newest GPUs
@@ -37,7 +38,11 @@ MOST_ALIGNED = 256
 MOST_IN_32_BITS = (1 << 31) - 1  # the library's numbers, but where it says otherwise
 
 
+# Which arguments of the libraries' functions are addresses: of the factors, the result and the addend; and the stream.
+_PLAIN_PLACES, _FINISHED_PLACES, _STREAM_PLACE = (7, 11, 16), (3, 5, 10, 8), 15
+
 Launch = Callable[[Sequence[int], int], None]  # of addresses, on a stream
+Arguments = tuple[str, tuple[Any, ...]]  # a function of a library's, and what it is told
 
 
 def _loaded(name: str) -> list[str]:
@@ -51,7 +56,9 @@ class Cublas:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._ready: dict[Any, Launch] = {}
-        self._stream: int | None = None  # which the handle was told of last, with the workspace
+        self._told = np.full(
+            1, -1, np.int64
+        )  # the stream that the handle was told of last, with the workspace
         self._lock = threading.Lock()  # (a stream is chosen by one call, and used by the next)
 
     @functools.cached_property
@@ -88,7 +95,7 @@ class Cublas:
         library = self._finishing if name.startswith("cublasLt") else self._library
         status = getattr(library, name)(*arguments)
         if status:
-            raise RuntimeError(f"{name} of cuBLAS failed with status {status}")
+            raise _failure(name, status)
 
     def launch(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Launch a product on a stream."""
@@ -101,43 +108,112 @@ class Cublas:
             self._ready[key] = self._finished(product) if product.is_finished else self._plain(product)
         return self._ready[key]
 
+    def step(
+        self,
+        product: LibraryProduct,
+        operands: Sequence[tuple[int, int]],
+        count: int,
+        rounds: bool,
+        take_turn: Callable[[], None],
+        turn: np.ndarray,
+    ) -> Step:
+        """Return a product as a step in memory.
+
+        operands: which of so many addresses each lies at, and how many bytes from there. rounds: whether factors of
+        float32 are rounded. take_turn: called before where the current stream is not the one whose number `turn` is.
+        """
+        launch = self.ready(product)
+
+        def in_python(stream: int, *given: int) -> None:
+            take_turn()
+            launch([offset if at < 0 else given[at] + offset for at, offset in operands], stream)
+
+        def prepare(stream: int) -> None:
+            take_turn()
+            if stream != self._told[0]:
+                self._follow(stream)
+
+        computed = _computed(product, rounds)
+        if product.is_finished:
+            plan = self._planned(product, computed, (MOST_ALIGNED,) * 4, self._workspace.data.ptr)
+            name, given = self._finished_arguments(product, plan, (0, 0, 0, 0), 0)
+        else:
+            plan = None
+            name, given = self._plain_arguments(_as_told(product), computed, (0, 0, 0))
+        library = self._finishing if name.startswith("cublasLt") else self._library
+
+        def fail(status: int) -> None:
+            raise _failure(name, status)
+
+        of_arguments = _FINISHED_PLACES if plan else _PLAIN_PLACES
+        first, second, _ = _in_columns(product)
+        chosen = [operands[first.operand], operands[second.operand], operands[2]]
+        if plan is not None:
+            chosen.append(operands[3 if product.addend is not None else 2])
+        places = [(which, 1 + at, offset) for which, (at, offset) in zip(of_arguments, chosen, strict=False)]
+        words: dict[str, int] = {}
+        kept: list[Any] = [given, plan, fail, prepare, self]
+        if plan is not None:
+            places.append((_STREAM_PLACE, -1, 0))
+            words["misaligned"] = MOST_ALIGNED - 1
+            if product.has_row:
+                at, offset = operands[-1]
+                words |= {
+                    "tell_row": address_of(self._finishing.cublasLtMatmulDescSetAttribute),
+                    "description": _word(plan.product),
+                    "attribute": _ROW,
+                    "row": 1 + at,
+                    "row_offset": offset,
+                    "row_told": plan.row.ctypes.data,
+                }
+        acquire, release = self._lock.acquire, self._lock.release
+        return library_step(
+            python_step(in_python, count),
+            places,
+            [*kept, acquire, release, turn],
+            acquire=id(acquire),
+            release=id(release),
+            turn=turn.ctypes.data,
+            told=self._told.ctypes.data,
+            prepare=id(prepare),
+            function=address_of(getattr(library, name)),
+            fail=id(fail),
+            **words,
+            **{f"argument{number}": _word(each) for number, each in enumerate(given)},
+        )
+
     def _plain(self, product: LibraryProduct) -> Launch:
         """Return what launches a product to which nothing is added."""
-        told, at = _as_told(product), ctypes.c_void_p
+        told = _as_told(product)
         first, second = told.operands
 
         def launch(addresses: Sequence[int], stream: int) -> None:
             with self._lock:
-                if stream != self._stream:
+                if stream != self._told[0]:
                     self._follow(stream)
-                self._call(
-                    told.name,
-                    self._handle,
-                    *told.sizes,
-                    at(addresses[first]),
-                    *told.first,
-                    at(addresses[second]),
-                    *told.second,
-                    at(addresses[2]),
-                    *told.result,
-                    _computed(product),
-                    _ANY_ALGORITHM,
-                )
+                given = addresses[first], addresses[second], addresses[2]
+                name, arguments = self._plain_arguments(told, _computed(product, may_round()), given)
+                self._call(name, *arguments)
 
         return launch
 
+    def _plain_arguments(self, told: _Told, computed: int, addresses: Sequence[int]) -> Arguments:
+        """Return what multiplies, and what it is told: the factors and the result lie at addresses."""
+        a, b, c = map(ctypes.c_void_p, addresses)
+        given = (self._handle, *told.sizes, a, *told.first, b, *told.second, c, *told.result)
+        return told.name, (*given, computed, _ANY_ALGORITHM)
+
     def _follow(self, stream: int) -> None:
         """Let what is launched from now on go to a stream."""
-        self._stream = None  # (until both calls are done)
+        self._told[0] = -1  # (until both calls are done)
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
         self.prepare()  # (another stream takes the workspace away)
-        self._stream = stream
+        self._told[0] = stream
 
     def _finished(self, p: LibraryProduct) -> Launch:
         """Return what launches a product to which something is added."""
         first, second, _ = _in_columns(p)
-        one, beta = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(p.addend is not None))
-        addend, at = 3 if p.addend is not None else 2, ctypes.c_void_p
+        addend = 3 if p.addend is not None else 2
         plans: dict[Any, _Plan] = {}
 
         def launch(addresses: Sequence[int], stream: int) -> None:
@@ -146,34 +222,41 @@ class Cublas:
             # (The library takes the row's alignment from where it lies when it is asked.)
             low = (a | b | added | result | row) % MOST_ALIGNED
             aligned = low and tuple([min(each & -each, MOST_ALIGNED) for each in (a, b, added, result, row)])
+            computed = _computed(p, may_round())
             with self._lock:
-                plan = plans.get((aligned, _computed(p)))
+                plan = plans.get((aligned, computed))
                 if plan is None:
                     known = aligned[:4] if aligned else (MOST_ALIGNED,) * 4
-                    plan = plans[aligned, _computed(p)] = self._planned(p, known, row)
-                if p.has_row and plan.row != row:
-                    self._set("MatmulDesc", plan.product, _ROW, at(row))
-                    plan.row = row
-                of_a, of_b, of_added, of_result = plan.layouts
-                self._call(
-                    "cublasLtMatmul",
-                    *(self._handle, plan.product, one, at(a), of_a, at(b), of_b, beta),
-                    *(at(added), of_added, at(result), of_result, plan.algorithm),
-                    *(at(self._workspace.data.ptr), ctypes.c_size_t(WORKSPACE), at(stream)),
-                )
+                    plan = plans[aligned, computed] = self._planned(p, computed, known, row)
+                if p.has_row and plan.row[0] != row:
+                    self._set("MatmulDesc", plan.product, _ROW, ctypes.c_void_p(row))
+                    plan.row[0] = row
+                name, arguments = self._finished_arguments(p, plan, (a, b, result, added), stream)
+                self._call(name, *arguments)
 
         return launch
+
+    def _finished_arguments(
+        self, p: LibraryProduct, plan: _Plan, addresses: Sequence[int], stream: int
+    ) -> Arguments:
+        """Return what multiplies and adds, and what it is told: factors, result and addend lie at addresses."""
+        a, b, result, added = map(ctypes.c_void_p, addresses)
+        of_a, of_b, of_added, of_result = plan.layouts
+        one, beta = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(p.addend is not None))
+        where = ctypes.c_void_p(self._workspace.data.ptr), ctypes.c_size_t(WORKSPACE), ctypes.c_void_p(stream)
+        given = (self._handle, plan.product, one, a, of_a, b, of_b, beta, added, of_added, result, of_result)
+        return "cublasLtMatmul", (*given, plan.algorithm, *where)
 
     def _set(self, thing: str, made: ctypes.c_void_p, which: int, number: Any) -> None:
         size = ctypes.c_size_t(ctypes.sizeof(number))
         self._call(f"cublasLt{thing}SetAttribute", made, which, ctypes.byref(number), size)
 
-    def _planned(self, p: LibraryProduct, alignments: tuple[int, ...], row: int) -> _Plan:
+    def _planned(self, p: LibraryProduct, computed: int, alignments: tuple[int, ...], row: int) -> _Plan:
         """Describe a product to the library, and let it choose how to compute it."""
         first, second, (down, across) = _in_columns(p)
         kind, made = _DTYPES[p.dtype.name], _DTYPES[p.made.name]
         product = ctypes.c_void_p()
-        self._call("cublasLtMatmulDescCreate", ctypes.byref(product), _computed(p), _DTYPES["float32"])
+        self._call("cublasLtMatmulDescCreate", ctypes.byref(product), computed, _DTYPES["float32"])
         self._set("MatmulDesc", product, _FIRST_TURNED, ctypes.c_int32(first.turned))
         self._set("MatmulDesc", product, _SECOND_TURNED, ctypes.c_int32(second.turned))
         self._set("MatmulDesc", product, _EPILOGUE, ctypes.c_uint32(_ADDS_ROW if p.has_row else _PLAIN))
@@ -213,20 +296,20 @@ class Cublas:
         self._call("cublasLtMatmulPreferenceDestroy", wanted)
         if not count.value:
             raise RuntimeError("cuBLASLt has no algorithm for a product")
-        return _Plan(product, layouts, found, row)
+        return _Plan(product, layouts, found, np.array([row], np.int64))
 
 
 @dataclass
 class _Plan:
     """A product as cuBLASLt knows it: descriptions of it and of a, b, the addend and c, and how it is computed.
 
-    row: where the row lies that it was told of last.
+    row: where the row lies that it was told of last, in memory.
     """
 
     product: ctypes.c_void_p
     layouts: list[ctypes.c_void_p]
     algorithm: Any
-    row: int
+    row: np.ndarray
 
 
 class _Told(NamedTuple):
@@ -280,8 +363,23 @@ def _in_columns(p: LibraryProduct) -> tuple[_Factor, _Factor, tuple[int, int]]:
     return b, a, (p.columns, p.rows)
 
 
-def _computed(p: LibraryProduct) -> int:
-    """Return how a product is computed."""
+def _computed(p: LibraryProduct, rounds: bool) -> int:
+    """Return how a product is computed. rounds: whether factors of float32 are rounded."""
     if p.dtype == np.float64:
         return _COMPUTE_FLOAT64
-    return _COMPUTE_TF32 if p.dtype == np.float32 and may_round() else _COMPUTE_FLOAT32
+    return _COMPUTE_TF32 if p.dtype == np.float32 and rounds else _COMPUTE_FLOAT32
+
+
+def _word(argument: Any) -> int:
+    """Return an argument of a library's function as a number of 64 bits."""
+    if isinstance(argument, int):
+        return argument
+    if isinstance(argument, ctypes.Array):
+        return ctypes.addressof(argument)
+    if hasattr(argument, "_obj"):  # what byref() returns
+        return ctypes.addressof(argument._obj)
+    return argument.value or 0
+
+
+def _failure(name: str, status: int) -> RuntimeError:
+    return RuntimeError(f"{name} of cuBLAS failed with status {status}")

@@ -24,13 +24,12 @@ from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.operands import looked_up
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
 from minitorch.compiler.backends.cuda.ptx import assembled, ptx
-from minitorch.compiler.backends.cuda.words import SHARED_BYTES, Kernel
+from minitorch.compiler.backends.cuda.words import ALIGNMENT, SHARED_BYTES, Kernel
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
 from minitorch.engine.precision import convolutions_are, may_round
 
-ALIGNMENT = 16  # of arrays that kernels read
 MULTIPLIES_IN_GROUPS = "90"  # compute capability: wgmma, which neither earlier nor later ones have
 LEAST_FOR_TILES = 80  # compute capability: TF32, bfloat16 and copies while threads go on
 MOST_DYNAMIC_SHARED = 8  # what the driver calls the limit of shared memory that a launch asks for
@@ -168,12 +167,15 @@ class Turns:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._last: Any = None
+        self.word = np.full(1, -1, np.int64)  # the last stream's number, so that machine code can read it
 
     def take(self, stream: Any) -> None:
         """Let what is launched from now on, on a stream, wait for all that was before, on another."""
         last = self._last
         if last is not None and stream is not last and stream.ptr != last.ptr:
             self._device.let_wait(stream, last)
+        if stream is not last and stream is not None:
+            self.word[0] = stream.ptr
         self._last = stream
 
 

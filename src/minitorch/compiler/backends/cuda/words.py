@@ -33,6 +33,7 @@ from minitorch.compiler.backends.llvm.text import Emitter
 from minitorch.compiler.ir.sizes import Size, spelled
 
 TRIPLE = "nvptx64-nvidia-cuda"
+ALIGNMENT = 16  # of arrays that kernels read
 SHARED_BYTES = 48 << 10  # what every GPU gives a block
 SHARED_ALIGNMENT = 1024  # of shared memory that four warps multiply from
 EXIT = "  exit"  # the line that ends a phase; each rendering has its own way

@@ -1,5 +1,4 @@
-; The builtin functions through which Python launches kernels of a GPU (METH_FASTCALL). What of a launch is the same every
-; time lies in memory; `cuda/launching.py` says where.
+; The builtin functions through which Python launches what runs on a GPU (METH_FASTCALL): sequences of steps (`steps.ll`).
 @wrong_number = private constant $wrong_number
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare ptr @PyCFunction_GetSelf(ptr)
@@ -25,78 +24,7 @@ declare i64 @PyTuple_Size(ptr)
 declare void @Py_DecRef(ptr)
 declare void @Py_IncRef(ptr)
 
-; Launch a kernel. bases: 0, then addresses. False, and a Python exception, if the driver refuses.
-define internal i1 @go(ptr %step, ptr %bases, i64 %stream) $attributes {
-entry:
-  %count_at = getelementptr i8, ptr %step, i64 $count
-  %count = load i64, ptr %count_at, align 8
-  %values = alloca i64, i64 %count, align 16
-  %places = alloca ptr, i64 %count, align 16
-  %operands = getelementptr i8, ptr %step, i64 $operands
-  br label %each
-each:
-  %j = phi i64 [ 0, %entry ], [ %j_next, %one ]
-  %left = icmp ult i64 %j, %count
-  br i1 %left, label %one, label %run
-one:
-  %pair = mul i64 %j, 2
-  %place_at = getelementptr i64, ptr %operands, i64 %pair
-  %offset_at = getelementptr i64, ptr %place_at, i64 1
-  %place = load i64, ptr %place_at, align 8
-  %offset = load i64, ptr %offset_at, align 8
-  %from = getelementptr i64, ptr %bases, i64 %place
-  %start = load i64, ptr %from, align 8
-  %value = add i64 %start, %offset
-  %value_at = getelementptr i64, ptr %values, i64 %j
-  store i64 %value, ptr %value_at, align 8
-  %operand_at = getelementptr ptr, ptr %places, i64 %j
-  store ptr %value_at, ptr %operand_at, align 8
-  %j_next = add i64 %j, 1
-  br label %each
-
-; The driver waits where its queue is full, perhaps for something that needs Python's lock.
-run:
-  %driver_at = getelementptr i8, ptr %step, i64 $driver
-  %driver = load ptr, ptr %driver_at, align 8
-  %function_at = getelementptr i8, ptr %step, i64 $function
-  %function = load ptr, ptr %function_at, align 8
-  %blocks_at = getelementptr i8, ptr %step, i64 $blocks
-  %blocks = load i32, ptr %blocks_at, align 8
-  %threads_at = getelementptr i8, ptr %step, i64 $threads
-  %threads = load i32, ptr %threads_at, align 8
-  %shared_at = getelementptr i8, ptr %step, i64 $shared
-  %shared = load i32, ptr %shared_at, align 8
-  br label %try
-try:
-  %handler_at = phi i64 [ $prepare, %run ], [ $fail, %again ]
-  %saved = call ptr @PyEval_SaveThread()
-  %code = call i32 %driver(ptr %function, i32 %blocks, i32 1, i32 1, i32 %threads, i32 1, i32 1, i32 %shared,
-                           i64 %stream, ptr %places, ptr null)
-  call void @PyEval_RestoreThread(ptr %saved)
-  %failed = icmp ne i32 %code, 0
-  br i1 %failed, label %tell, label %fine
-tell:
-  %wide = sext i32 %code to i64
-  %told = call ptr @PyLong_FromLongLong(i64 %wide)
-  %nothing = icmp eq ptr %told, null
-  br i1 %nothing, label %raised, label %ask
-ask:
-  %at = getelementptr i8, ptr %step, i64 %handler_at
-  %handler = load ptr, ptr %at, align 8
-  %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %handler, ptr %told, ptr null)
-  call void @Py_DecRef(ptr %told)
-  %gives_up = icmp eq ptr %answer, null
-  br i1 %gives_up, label %raised, label %again
-again:
-  call void @Py_DecRef(ptr %answer)
-  br label %try
-raised:
-  ret i1 false
-fine:
-  ret i1 true
-}
-
-; Of a stream and addresses, all of them Python's ints: launch a kernel.
+; Of a stream and addresses, all of them Python's ints: run the steps of a sequence.
 define ptr @launch(ptr %self, ptr %arguments, i64 %given) $attributes {
 entry:
   %step = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
@@ -132,7 +60,7 @@ store:
 launch:
   %stream = load i64, ptr %bases, align 8
   store i64 0, ptr %bases, align 8
-  %done = call i1 @go(ptr %step, ptr %bases, i64 %stream)
+  %done = call i1 @run(ptr %step, ptr %bases, i64 %stream)
   br i1 %done, label %fine, label %null
 null:
   ret ptr null
@@ -228,15 +156,14 @@ keep:
   ret i1 %fine
 }
 
-; Launch the kernel that is known for a function of arrays that are like these, and return the array that it makes; null if
-; there is none, or anything is uncommon, or with an exception.
+; Launch the kernels that are known for a function of arrays that are like these, and return the arrays that they make; null if
+; there are none, or anything is uncommon, or with an exception.
 define internal ptr @made(ptr %finder, ptr %function, ptr %arrays, i64 %count, ptr %names, ptr %items,
                           i64 %options) $attributes {
 entry:
-  %room = add i64 %count, 2
-  %bases = alloca i64, i64 %room, align 16
-  store i64 0, ptr %bases, align 8
   %filling = alloca ptr, i64 3, align 16
+  %room = add i64 %count, 1
+  %addresses = alloca i64, i64 %room, align 16
   %twice = mul i64 %count, 2
   %thrice = mul i64 %options, 3
   %both = add i64 %twice, %thrice
@@ -258,11 +185,12 @@ start:
   %dtype_at = getelementptr i8, ptr %finder, i64 $dtype
   br label %each
 
-; The key: the function, then of each array its shape and its dtype, then of each attribute its name, what it is, and its
-; class (1, True and 1.0 are equal).
+; The key: the function, then of each array its shape and its dtype, of each number its class and itself (1, True and 1.0 are
+; equal), then of each attribute its name, what it is, and its class.
 each:
-  %i = phi i64 [ 0, %start ], [ %i_next, %keep ]
-  %place = phi i64 [ 1, %start ], [ %place_next, %keep ]
+  %i = phi i64 [ 0, %start ], [ %i_next, %keep ], [ %i_next_number, %number ]
+  %place = phi i64 [ 1, %start ], [ %place_next, %keep ], [ %place_next_number, %number ]
+  %held = phi i64 [ 0, %start ], [ %held_next, %keep ], [ %held, %number ]
   %more = icmp ult i64 %i, %count
   br i1 %more, label %look_at, label %attributes
 look_at:
@@ -271,7 +199,19 @@ look_at:
   %type = call ptr @PyObject_Type(ptr %array)
   call void @Py_DecRef(ptr %type)
   %is_one = icmp eq ptr %type, %kind
-  br i1 %is_one, label %where, label %leave
+  br i1 %is_one, label %where, label %other
+other:
+  %is_number = call i1 @is_number(ptr %finder, ptr %type)
+  br i1 %is_number, label %number, label %leave
+number:
+  call void @Py_IncRef(ptr %type)
+  %put_type = call i32 @PyTuple_SetItem(ptr %key, i64 %place, ptr %type)
+  %place_of_number = add i64 %place, 1
+  call void @Py_IncRef(ptr %array)
+  %put_number = call i32 @PyTuple_SetItem(ptr %key, i64 %place_of_number, ptr %array)
+  %i_next_number = add i64 %i, 1
+  %place_next_number = add i64 %place, 2
+  br label %each
 where:
   %address = call i64 @address_of(ptr %finder, ptr %array, ptr %kind)
   %low = and i64 %address, $misaligned
@@ -295,8 +235,9 @@ dtype:
 keep:
   %i_next = add i64 %i, 1
   %place_next = add i64 %place, 2
-  %base_at = getelementptr i64, ptr %bases, i64 %i_next
+  %base_at = getelementptr i64, ptr %addresses, i64 %held
   store i64 %address, ptr %base_at, align 8
+  %held_next = add i64 %held, 1
   br label %each
 attributes:
   %j = phi i64 [ 0, %each ], [ %j_next, %named ]
@@ -324,7 +265,8 @@ leave:
   call void @PyErr_Clear()
   ret ptr null
 
-; What is known: the builtin function that launches, and the shape and the dtype of what it makes.
+; What is known: the builtin function that launches; of each array that it takes besides, shape and dtype; and how many of
+; these are results, the others being memory for the time of the launch: -1 of one that is returned alone.
 look:
   %entries_at = getelementptr i8, ptr %finder, i64 $entries
   %entries = load ptr, ptr %entries_at, align 8
@@ -335,20 +277,54 @@ met:
   call void @Py_IncRef(ptr %known)
   call void @Py_DecRef(ptr %key)
   %launch = call ptr @PyTuple_GetItem(ptr %known, i64 0)
-  %made_shape = call ptr @PyTuple_GetItem(ptr %known, i64 1)
-  %made_dtype = call ptr @PyTuple_GetItem(ptr %known, i64 2)
   %capsule = call ptr @PyCFunction_GetSelf(ptr %launch)
   %step = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
+  %described = call ptr @PyTuple_GetItem(ptr %known, i64 1)
+  %returned = call ptr @PyTuple_GetItem(ptr %known, i64 2)
+  %results = call i64 @PyLong_AsLongLong(ptr %returned)
+  %twice_outs = call i64 @PyTuple_Size(ptr %described)
+  %outs = lshr i64 %twice_outs, 1
+  %made = alloca ptr, i64 %outs, align 16
+  %all_addresses = add i64 %held, %outs
+  %all = add i64 %all_addresses, 1
+  %bases = alloca i64, i64 %all, align 16
+  store i64 0, ptr %bases, align 8
+  br label %copy
+copy:
+  %c = phi i64 [ 0, %met ], [ %c_next, %copy_one ]
+  %uncopied = icmp ult i64 %c, %held
+  br i1 %uncopied, label %copy_one, label %make
+copy_one:
+  %from_at = getelementptr i64, ptr %addresses, i64 %c
+  %from = load i64, ptr %from_at, align 8
+  %c_next = add i64 %c, 1
+  %to_at = getelementptr i64, ptr %bases, i64 %c_next
+  store i64 %from, ptr %to_at, align 8
+  br label %copy
+make:
   %new_at = getelementptr i8, ptr %finder, i64 $new
   %new = load ptr, ptr %new_at, align 8
   %nothing_at = getelementptr i8, ptr %finder, i64 $nothing
   %nothing = load ptr, ptr %nothing_at, align 8
-  %out = call ptr %new(ptr %kind, ptr %nothing, ptr null)
-  %no_out = icmp eq ptr %out, null
-  br i1 %no_out, label %failed, label %fill
-fill:
   %init_at = getelementptr i8, ptr %finder, i64 $init
   %init = load ptr, ptr %init_at, align 8
+  br label %each_out
+each_out:
+  %o = phi i64 [ 0, %make ], [ %o_next, %placed ]
+  %unmade = icmp ult i64 %o, %outs
+  br i1 %unmade, label %make_one, label %ask_stream
+make_one:
+  %out = call ptr %new(ptr %kind, ptr %nothing, ptr null)
+  %no_out = icmp eq ptr %out, null
+  br i1 %no_out, label %drop, label %fill
+fill:
+  %o_next = add i64 %o, 1
+  %made_at = getelementptr ptr, ptr %made, i64 %o
+  store ptr %out, ptr %made_at, align 8
+  %of_shape = mul i64 %o, 2
+  %of_dtype = add i64 %of_shape, 1
+  %made_shape = call ptr @PyTuple_GetItem(ptr %described, i64 %of_shape)
+  %made_dtype = call ptr @PyTuple_GetItem(ptr %described, i64 %of_dtype)
   store ptr %out, ptr %filling, align 8
   %shape_given = getelementptr ptr, ptr %filling, i64 1
   store ptr %made_shape, ptr %shape_given, align 8
@@ -361,11 +337,13 @@ place_out:
   call void @Py_DecRef(ptr %filled)
   %own_address = call i64 @address_of(ptr %finder, ptr %out, ptr %kind)
   %nowhere = icmp eq i64 %own_address, -1
-  br i1 %nowhere, label %drop, label %ask_stream
+  br i1 %nowhere, label %drop, label %placed
+placed:
+  %own_place = add i64 %held, %o_next
+  %own_at = getelementptr i64, ptr %bases, i64 %own_place
+  store i64 %own_address, ptr %own_at, align 8
+  br label %each_out
 ask_stream:
-  %last = add i64 %count, 1
-  %last_at = getelementptr i64, ptr %bases, i64 %last
-  store i64 %own_address, ptr %last_at, align 8
   %current_at = getelementptr i8, ptr %finder, i64 $stream
   %current = load ptr, ptr %current_at, align 8
   %stream = call ptr @PyObject_CallNoArgs(ptr %current)
@@ -374,22 +352,76 @@ ask_stream:
 go:
   %ptr_at = getelementptr i8, ptr %finder, i64 $ptr
   %ptr_name = load ptr, ptr %ptr_at, align 8
-  %number = call i64 @number_of(ptr %stream, ptr %ptr_name)
+  %stream_number = call i64 @number_of(ptr %stream, ptr %ptr_name)
   call void @Py_DecRef(ptr %stream)
-  %nameless = icmp eq i64 %number, -1
+  %nameless = icmp eq i64 %stream_number, -1
   br i1 %nameless, label %drop, label %run
 run:
-  %done = call i1 @go(ptr %step, ptr %bases, i64 %number)
+  %done = call i1 @run(ptr %step, ptr %bases, i64 %stream_number)
   br i1 %done, label %fine, label %drop
 fine:
-  call void @Py_DecRef(ptr %known)
-  ret ptr %out
+  %alone = icmp slt i64 %results, 0
+  br i1 %alone, label %one_alone, label %several
+one_alone:
+  %only = load ptr, ptr %made, align 8
+  br label %drop
+several:
+  %together = call ptr @PyTuple_New(i64 %results)
+  %no_tuple = icmp eq ptr %together, null
+  br i1 %no_tuple, label %drop, label %each_result
+each_result:
+  %r = phi i64 [ 0, %several ], [ %r_next, %put_result ]
+  %unput = icmp ult i64 %r, %results
+  br i1 %unput, label %put_result, label %drop
+put_result:
+  %result_at = getelementptr ptr, ptr %made, i64 %r
+  %result = load ptr, ptr %result_at, align 8
+  %put_one = call i32 @PyTuple_SetItem(ptr %together, i64 %r, ptr %result)
+  %r_next = add i64 %r, 1
+  br label %each_result
+
+; Let go of what was made, but for what is returned.
 drop:
-  call void @Py_DecRef(ptr %out)
-  br label %failed
-failed:
+  %answer = phi ptr [ null, %make_one ], [ null, %fill ], [ null, %place_out ], [ null, %ask_stream ], [ null, %go ],
+                    [ null, %run ], [ %only, %one_alone ], [ null, %several ], [ %together, %each_result ]
+  %first_dropped = phi i64 [ 0, %make_one ], [ 0, %fill ], [ 0, %place_out ], [ 0, %ask_stream ], [ 0, %go ], [ 0, %run ],
+                           [ 1, %one_alone ], [ 0, %several ], [ %results, %each_result ]
+  %all_made = phi i64 [ %o, %make_one ], [ %o_next, %fill ], [ %o_next, %place_out ], [ %outs, %ask_stream ],
+                      [ %outs, %go ], [ %outs, %run ], [ %outs, %one_alone ], [ %outs, %several ], [ %outs, %each_result ]
+  br label %each_drop
+each_drop:
+  %d = phi i64 [ %first_dropped, %drop ], [ %d_next, %drop_one ]
+  %undropped = icmp ult i64 %d, %all_made
+  br i1 %undropped, label %drop_one, label %return
+drop_one:
+  %dropped_at = getelementptr ptr, ptr %made, i64 %d
+  %dropped = load ptr, ptr %dropped_at, align 8
+  call void @Py_DecRef(ptr %dropped)
+  %d_next = add i64 %d, 1
+  br label %each_drop
+return:
   call void @Py_DecRef(ptr %known)
-  ret ptr null
+  ret ptr %answer
+}
+
+; Whether a class is one of those of numbers.
+define internal i1 @is_number(ptr %finder, ptr %class) $attributes {
+entry:
+  %first = getelementptr i8, ptr %finder, i64 $numbers
+  br label %each
+each:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %one ]
+  %more = icmp ult i64 %i, $count_of_numbers
+  br i1 %more, label %one, label %done
+one:
+  %at = getelementptr ptr, ptr %first, i64 %i
+  %number = load ptr, ptr %at, align 8
+  %same = icmp eq ptr %number, %class
+  %i_next = add i64 %i, 1
+  br i1 %same, label %done, label %each
+done:
+  %found = phi i1 [ false, %each ], [ true, %one ]
+  ret i1 %found
 }
 
 ; Of arrays, and attributes by their names (METH_KEYWORDS): what a function gives of them, by the kernel that is known for
