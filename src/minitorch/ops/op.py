@@ -136,7 +136,7 @@ class Op:
             if native is True:
                 rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
                 joint = None if joint is None else natively(joint)
-        self.there = (there or (self.ufunc is not None and self.ufunc.signature is None)) and not native
+        self.there = False if native else there or (self.ufunc is not None and self.ufunc.signature is None)
         self.elementwise = elementwise or self.ufunc is not None
         self.forward = self._as_a_whole(forward) if whole else forward
         self.rules = rules

@@ -38,7 +38,7 @@ SUM = Op(
     "sum",
     total,
     lambda g, out, x, *, axis, keepdims: _spread(g, x.shape, axis),
-    there="forward",
+    there=True,
 )
 MEAN = Op(
     "mean",
@@ -46,7 +46,7 @@ MEAN = Op(
         lambda x, *, axis, keepdims: total(x, axis=axis, keepdims=keepdims) / count_of(x.shape, axis)
     ),
     lambda g, out, x, *, axis, keepdims: _spread(g / count_of(x.shape, axis), x.shape, axis),
-    there="forward",
+    there=True,
 )
 CUMSUM = Op(
     "cumsum",
@@ -205,7 +205,7 @@ CUMPROD = Op(
     "cumprod",
     rounded_once(lambda x, *, axis: in_axis_order(np.cumprod(x, axis=axis))),
     _cumprod_rule,
-    there="forward",
+    there=True,
 )
 
 # --- norms and log-sum-exp -----------------------------------------------------------------------
@@ -294,7 +294,7 @@ LOGCUMSUMEXP = Op(
     lambda x, *, axis: in_axis_order(accumulated(np.logaddexp, x, axis)) if x.shape[axis] else x.copy(),
     _logcumsumexp_rule,
     floating=True,
-    there="forward",
+    there=True,
 )
 
 # --- questions -----------------------------------------------------------------------------------

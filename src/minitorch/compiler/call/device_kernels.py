@@ -36,10 +36,8 @@ from minitorch.ops.native import ANY, ELEMENTWISE, first_of
 DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 MOST_QUICK = 4096  # that are found without a second look
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
-MUCH = (
-    1 << 30
-)  # elements, after which large arrays of the same lengths, one of many, are worth a kernel of their own
-
+# Elements after which large arrays of the same lengths, one of many, are worth a kernel of their own.
+MUCH = 1 << 30
 
 _met: dict[Any, int] = kept(Lately())
 _kernels: dict[Any, DeviceKernel | None] = kept()

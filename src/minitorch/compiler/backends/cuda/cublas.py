@@ -56,9 +56,8 @@ class Cublas:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._ready: dict[Any, Launch] = {}
-        self._told = np.full(
-            1, -1, np.int64
-        )  # the stream that the handle was told of last, with the workspace
+        # The stream that the handle was told of last, with the workspace.
+        self._told = np.full(1, -1, np.int64)
         self._lock = threading.Lock()  # (a stream is chosen by one call, and used by the next)
 
     @functools.cached_property
