@@ -134,3 +134,21 @@ def test_attention_lies_as_its_queries_do_from_the_first_call_on(where, rounds, 
         assert lies.flags.c_contiguous
         np.testing.assert_allclose(out._data.host, expected.data, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(grad.host, expected_grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
+def test_a_look_that_was_met_is_not_taken_for_another(launcher):
+    """Of one shape, and as far apart in memory: another part, of a longer array, or of one whose elements are others."""
+    draw = np.random.default_rng(0)
+    base = DeviceArray(draw.normal(size=(4, 6, 16)).astype(np.float32))
+    longer = DeviceArray(draw.normal(size=(8, 6, 16)).astype(np.float32))
+    whole_numbers = DeviceArray(draw.integers(1, 9, (4, 6, 16)).astype(np.int32))
+    parts = [slice(0, 8), slice(8, 16)]
+    arrays = [each[first : first + 4, :, part] for each, first in ((base, 0), (longer, 4)) for part in parts]
+    arrays += [whole_numbers.view(np.float32)[:, :, part] for part in parts]
+    for _ in range(6):
+        for a, b in itertools.permutations(arrays, 2):
+            x, y = minitorch.Tensor(a), minitorch.Tensor(b)
+            np.testing.assert_allclose((x @ y.mT)._data.host, a.host @ b.host.mT, rtol=1e-5, atol=1e-5)
+            silu = F.silu(x.transpose(0, 2))._data.host
+            np.testing.assert_allclose(silu, (a.host / (1 + np.exp(-a.host))).transpose(2, 1, 0), rtol=1e-5)

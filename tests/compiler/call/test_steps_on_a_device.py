@@ -98,6 +98,23 @@ def test_a_step_is_computed_by_kernels_after_three(row, launcher, benchmark, mon
     np.testing.assert_allclose(found, expected, rtol=2e-2 if "bfloat16" in row else 1e-4)
 
 
+@pytest.mark.parametrize("row", LEFT)
+def test_kernels_that_are_there_are_found_at_once(row, launcher, benchmark, monkeypatch):
+    """Of arrays in the order of their axes, looks at others, and gradients of several results."""
+    if "bfloat16" in row:
+        pytest.importorskip("ml_dtypes")
+    step, _ = losses_of(benchmark, row, 6, "cuda", monkeypatch)
+    (compute,), searched = native._offered_there, []
+
+    def noting(function, *given):
+        searched.append(function.__name__)
+        return compute(function, *given)
+
+    monkeypatch.setattr(native, "_offered_there", [noting])
+    step()
+    assert not searched
+
+
 @pytest.mark.parametrize(("name", "count"), [("SGD", 1), ("Adam", 1), ("RMSprop", 1)])
 def test_small_parameters_are_changed_by_one_kernel(name, count, launcher):
     shapes = [(3, 4), (7,), (3, 4), (2, 3, 5), (300, 20)]

@@ -10,6 +10,7 @@ installed, an order in memory that kernels do not know, a part of the function f
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,9 +43,9 @@ MUCH = 1 << 30
 _met: dict[Any, int] = kept(Lately())
 _kernels: dict[Any, DeviceKernel | None] = kept()
 _shapes: dict[Any, int] = kept()  # how many kernels a function has
-# Kernels by the classes, shapes and dtypes of arrays, which lie in the order of their axes; with the results' shape,
-# where these were laid out in a row.
-_quick: dict[Any, tuple[DeviceKernel, Any]] = kept()
+# By the classes, shapes and dtypes of arrays, and how they lie in memory: kernels, with the results' shape where arrays
+# were laid out in a row; and where they do not lie in the order of their axes, how they are looked at.
+_quick: dict[Any, tuple[DeviceKernel, Any] | Looking] = kept()
 _lengths: dict[Any, Lengths] = kept(Lately())  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = kept()  # kernels for all lengths, as they are for some
 # Functions before they have kernels.
@@ -56,54 +57,121 @@ _UNKNOWN: Any = object()
 
 def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Return what a function gives of arrays of which it has met the like, as they are."""
-    key: list[Any] = [function]
-    addresses = []
     try:
-        for each in inputs:
-            kind = each.__class__
-            if kind in _NUMBERS:
-                key += kind, each if each or each is None else str(each)  # (0.0 is no -0.0)
-                continue
-            address = each.data.ptr
-            if address % ALIGNMENT or not each._c_contiguous:  # (`flags` would take five times as long)
-                return None
-            addresses.append(address)
-            key += kind, each.shape, each.dtype
-        if attributes:
-            key += _apart(attributes)
-        found = _quick.get(tuple(key))
-    except (AttributeError, TypeError):  # a list of arrays; an attribute that cannot be a part of a key
+        key, arrays, addresses = _asked(function, inputs, attributes)
+        found = _quick.get(key)
+    except (AttributeError, TypeError):  # no arrays; an attribute that cannot be a part of a key
         return None
     if found is None:
         return None
+    if isinstance(found, Looking):
+        return found.quickly(inputs, attributes)
     kernel, shape = found
-    return kernel([each for each in inputs if each.__class__ not in _NUMBERS], shape, addresses)
+    return kernel(arrays, shape, addresses)
+
+
+def _asked(
+    function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]
+) -> tuple[tuple[Any, ...], list[Any], list[int]]:
+    """Return what is computed as a key, how arrays lie in memory among it; the arrays, and where they begin."""
+    key: list[Any] = [function]
+    arrays: list[Any] = []
+    addresses = []
+    for each in inputs:
+        kind = each.__class__
+        if kind in _NUMBERS:
+            key += kind, each if each or each is None else str(each)  # (0.0 is no -0.0)
+            continue
+        several: Sequence[Any] = (each,)
+        if isinstance(each, list):
+            key += kind, len(each)
+            several = each
+        for array in several:
+            if array is None:
+                key.append(None)
+                continue
+            address = array.data.ptr
+            key += array.__class__, array.shape, array.dtype, address % ALIGNMENT
+            if not array._c_contiguous:  # (`flags` would take five times as long)
+                owner = owner_of(array)
+                key += array.strides, owner.dtype, owner.size, owner._c_contiguous, address - owner.data.ptr
+            arrays.append(array)
+            addresses.append(address)
+    if attributes:
+        key += _apart(attributes)
+    return tuple(key), arrays, addresses
 
 
 def _keep_for_quick(
     function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], kernel: DeviceKernel, shape: Any
 ) -> None:
     """Let `quick` find a kernel. shape: of the results, where the arrays were laid out in a row."""
+    _find_quickly(function, inputs, attributes, (kernel, shape))
     finder = kernel.run.launcher.finder
+    if finder is None or not kernel.made or any(isinstance(each, list) for each in inputs):
+        return
+    found = kernel.run.in_machine_code(shape)
+    if found is not None and not any(map(_is_zero, (*inputs, *attributes.values()))):
+        parts = [
+            part
+            for each in inputs
+            for part in ((each.__class__, each) if each.__class__ in _NUMBERS else (each.shape, each.dtype))
+        ]
+        named = [part for name, each in attributes.items() for part in (name, each, type(each))]
+        finder.keep((function, *parts, *named), *found, kernel.made)
+
+
+class Looking:
+    """How a function is computed of arrays some of which lie in another order of their axes: kernels know of it.
+
+    looks: what each input is a look at. alike: the look that all arrays are, if they are of one shape.
+    """
+
+    def __init__(
+        self, function: Function, plain: Function, looks: tuple[Look | None, ...], alike: Look | None
+    ) -> None:
+        self._looks, self._lie_as = looks, getattr(function, "as_a_whole", ())
+        self._back = None if alike is None or alike.shape is not None else alike.back
+        self._function, self._otherwise = function, plain
+        if self._back is None:
+            self._function = seen_through(function, looks, self._lie_as)
+            self._otherwise = seen_through(plain, looks, self._lie_as)
+
+    def quickly(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Return what it gives by kernels that `quick` finds; None if it finds none."""
+        return self._as_asked(quick(self._function, self._looked_at(inputs), attributes))
+
+    def compute(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Return what it gives, by kernels; None if that is left to CuPy."""
+        given, lengths = self._looked_at(inputs), ANY if self._back is None else ELEMENTWISE
+        found = compute(self._function, self._otherwise, given, attributes, lengths)
+        if found is None and self._lie_as and self._back is None:
+            found = self._otherwise(*given, **attributes)  # results shall lie so, whatever computes them
+        return self._as_asked(found)
+
+    def _looked_at(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        looks = zip(inputs, self._looks, strict=True)
+        return tuple([x if look is None else look.taken_from(x) for x, look in looks])
+
+    def _as_asked(self, found: Any) -> Any:
+        if found is None:
+            return None
+        if self._back is not None:
+            return found.transpose(self._back)
+        return as_asked(found, self._looks, self._lie_as)
+
+
+def _find_quickly(
+    function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], found: Any
+) -> None:
+    """Let `quick` find something; if that is much already, all else is forgotten."""
     if len(_quick) >= MOST_QUICK:
         _quick.clear()
-        if finder is not None:
-            finder.entries.clear()
-    key: list[Any] = [function]
-    parts: list[Any] = [function]
-    for each in inputs:
-        kind = each.__class__
-        if kind in _NUMBERS:
-            key += kind, each if each or each is None else str(each)
-            parts += kind, each
-        else:
-            key += kind, each.shape, each.dtype
-            parts += each.shape, each.dtype
-    _quick[*key, *_apart(attributes)] = kernel, shape
-    found = kernel.run.in_machine_code(shape) if finder is not None and kernel.made else None
-    if found is not None and not any(map(_is_zero, (*inputs, *attributes.values()))):
-        named = [part for name, each in attributes.items() for part in (name, each, type(each))]
-        finder.keep((*parts, *named), *found, kernel.made)
+        backend = in_use()
+        if backend is not None and backend.launcher.finder is not None:
+            backend.launcher.finder.entries.clear()
+    with contextlib.suppress(AttributeError, TypeError):  # as in `quick`, which would not find it
+        _quick[_asked(function, inputs, attributes)[0]] = found
 
 
 def _apart(attributes: dict[str, Any]) -> tuple[Any, ...]:
@@ -151,7 +219,11 @@ def compute(
                 looks = tuple([look_of(x, gaps=wanted) if x.__class__ is kind else None for x in inputs])
                 alike = _alike(inputs, looks, kind) if lengths == ELEMENTWISE else None
                 if any(looks) and (wanted or alike or is_narrow(array)):
-                    return _looking(function, plain, inputs, attributes, looks, alike)
+                    looking = Looking(function, plain, looks, alike)
+                    found = looking.compute(inputs, attributes)
+                    if found is not None:
+                        _find_quickly(function, inputs, attributes, looking)
+                    return found
                 if not wanted and not is_narrow(array):
                     return None
             arrays[i] = array = array.copy(order="C")
@@ -179,7 +251,7 @@ def compute(
         for array in arrays:
             if address(array) % ALIGNMENT:
                 return None
-        if as_they_are and not any(isinstance(each, (list, tuple)) for each in inputs):
+        if as_they_are and not any(isinstance(each, tuple) for each in inputs):
             _keep_for_quick(function, inputs, attributes, kernel, shape)
         return kernel(arrays, shape)
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
@@ -193,27 +265,6 @@ def _alike(inputs: tuple[Any, ...], looks: tuple[Look | None, ...], kind: Any) -
     arrays = [(look, x) for x, look in zip(inputs, looks, strict=True) if x.__class__ is kind]
     alike = len({(look, x.shape) for look, x in arrays}) == 1
     return arrays[0][0] if alike and not any(isinstance(x, (list, tuple)) for x in inputs) else None
-
-
-def _looking(
-    function: Function,
-    plain: Function,
-    inputs: tuple[Any, ...],
-    attributes: dict[str, Any],
-    looks: tuple[Look | None, ...],
-    alike: Look | None,
-) -> Any:
-    """Return what a function gives of arrays some of which lie in another order of their axes: kernels know of it."""
-    given = tuple([x if look is None else look.taken_from(x) for x, look in zip(inputs, looks, strict=True)])
-    if alike is not None and alike.shape is None:
-        found = compute(function, plain, given, attributes, ELEMENTWISE)
-        return None if found is None else found.transpose(alike.back)
-    lie_as = getattr(function, "as_a_whole", ())
-    otherwise = seen_through(plain, looks, lie_as)
-    found = compute(seen_through(function, looks, lie_as), otherwise, given, attributes, ANY)
-    if found is None and lie_as:  # results shall lie so, whatever computes them
-        found = otherwise(*given, **attributes)
-    return None if found is None else as_asked(found, looks, lie_as)
 
 
 def _later(
