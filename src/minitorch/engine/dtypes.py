@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine.recording import changed
+from minitorch.ops.narrow import is_bfloat16
 
 bool_ = np.dtype(np.bool_)
 uint8 = np.dtype(np.uint8)
@@ -51,11 +52,6 @@ def __getattr__(name: str) -> Any:
         except ImportError:
             return _Missing("bfloat16", "ml_dtypes")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def is_bfloat16(dtype: DType) -> bool:
-    """Tell whether a dtype is bfloat16: not one of NumPy's own, but of the package ml_dtypes."""
-    return dtype.kind == "V" and dtype.name == "bfloat16"
 
 
 def kind_of(dtype: DType) -> str:

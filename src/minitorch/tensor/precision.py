@@ -136,17 +136,14 @@ def in_given_precision(function: F) -> F:
 
 def rounded_once(function: F) -> F:
     """Compute a function of half precision in float32, and round its result."""
+    by_one_op = hasattr(function, "rounds_once_there")
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         first = args[0] if args else None
-        if (
-            not isinstance(first, Node)
-            or first._array.dtype.itemsize != 2
-            or not _is_half(first._array.dtype)
-        ):
+        if not isinstance(first, Node) or first._array.dtype.itemsize != 2:
             return function(*args, **options)
-        if hasattr(function, "rounds_once_there") and is_half_there(first):
+        if (by_one_op and is_of_device(first._array)) or not _is_half(first._array.dtype):
             return function(*args, **options)
         return cast(function(*_each(_widened, args), **_each_named(_widened, options)), first._array.dtype)
 
