@@ -2,7 +2,7 @@
 
 Softmax(Q Kᵀ·scale) V could be composed of other ops, and is, everywhere else. Of float16 and bfloat16 the scores are
 float32's, and a kernel that is made of the whole never writes them down (compiler/backends/cuda/attention.py);
-neither in float32, where products may round to TF32.
+nor in float32, where products are of three in TF32 if they may not round to it.
 """
 
 from __future__ import annotations

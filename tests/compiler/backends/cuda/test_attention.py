@@ -1,6 +1,7 @@
 """Attention tile by tile: found in programs, and its kernels run by this processor, thread after thread."""
 
 import ctypes
+import itertools
 import math
 import shutil
 import subprocess
@@ -35,6 +36,14 @@ def rounding(monkeypatch):
     minitorch.set_float32_matmul_precision("high")
     yield
     minitorch.set_float32_matmul_precision(before)
+
+
+@pytest.fixture
+def cut_in_two(monkeypatch):
+    """Factors are cut in two, which this processor, that rounds none, has no need of."""
+    exact = lambda attention, writer: with_sizes(lambda: writer(attention, True).kernel())
+    monkeypatch.setattr(attention_kernels, "kernel_of", exact)
+    minitorch.set_float32_matmul_precision("highest")
 
 
 def numbers(*shape, seed=0):
@@ -139,9 +148,7 @@ def test_whichever_thread_comes_first():
 
 
 @pytest.mark.parametrize("varies", [False, True])
-def test_kernels_that_round_nothing(varies, monkeypatch):
-    exact = lambda attention, writer: with_sizes(lambda: writer(attention, True).kernel())
-    monkeypatch.setattr(attention_kernels, "kernel_of", exact)
+def test_kernels_that_round_nothing(varies, cut_in_two):
     arrays = [numbers(2, 3, 70, 32, seed=seed) for seed in range(3)]
     _, text = compared(with_gradients(causal), *arrays, dynamic=varies)
     assert "(attention, tiles of" in text
@@ -402,10 +409,49 @@ def test_what_is_no_plain_attention_stays_what_it_was(function, size):
     assert "attention, tiles" not in text
 
 
-def test_where_nothing_may_be_rounded_products_are_a_librarys():
-    minitorch.set_float32_matmul_precision("highest")
+def test_where_nothing_may_be_rounded_attention_is_as_exact_as_float32(cut_in_two):
+    """What is left of a factor in TF32 is multiplied too: here it is as large as can be, and would move what is seen."""
     _, text = compared(with_gradients(plain), *(numbers(2, 2, 70, 32, seed=seed) for seed in range(3)))
-    assert "attention, tiles" not in text
+    assert "attention, tiles" in text
+
+    q, k, v = (np.zeros((2, 2, 70, 64), np.float32) for _ in range(3))
+    q[..., 9] = k[..., 1::2, 9] = 8 * (
+        1 + 2**-10 - 2**-20
+    )  # (one product a score, so that no sums are rounded)
+    k[..., ::2, 9] = 8 * (1 + 2**-9)
+    v[:, :, 1::2], v[:, :, ::2] = 1, -1
+
+    def function(q, k, v):
+        with minitorch.no_grad():
+            return (functional.scaled_dot_product_attention(q, k, v, scale=1.0),)
+
+    run = minitorch.compile(function, backend="gpu")
+    for _ in range(2):
+        (found,) = run(*map(minitorch.tensor, (q, k, v)))
+    assert "attention, tiles" in str(run.explain())
+    scores = np.exp(q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) - 64)
+    expected = scores @ v.astype(np.float64) / scores.sum(-1, keepdims=True)
+    assert np.abs(found.numpy() - expected).max() < 1.5e-5
+
+
+@pytest.mark.parametrize("attention", [plain, causal])
+@pytest.mark.parametrize(
+    ("which", "number"), [*itertools.product("qv", [np.inf, -np.inf, np.nan]), ("v", 3.4e38)]
+)
+def test_numbers_that_cannot_be_cut_stay_what_they_are(which, number, attention, cut_in_two):
+    """Also where they meet a 1 of the softmax, of which nothing is left."""
+    q, k, v = (numbers(2, 2, 70, 32, seed=seed).detach() for seed in range(3))
+    (v if which == "v" else q)[0, 0, 0, 7] = number
+
+    def function(q, k, v):
+        with minitorch.no_grad():
+            return (attention(q, k, v),)
+
+    run = minitorch.compile(function, backend="gpu")
+    for _ in range(2):
+        (found,) = run(q, k, v)
+    assert "attention, tiles" in str(run.explain())
+    np.testing.assert_allclose(found.numpy(), attention(q, k, v).numpy(), rtol=1e-3, atol=1e-5)
 
 
 def assembled(kernels, processor, folder):

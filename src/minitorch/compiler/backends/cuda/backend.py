@@ -98,7 +98,7 @@ class CudaBackend(ScheduledBackend):
 
     def made_again(self, program: Program) -> Collection[Value]:
         """Return the values that a program of gradients had better compute itself: all between attention's factors."""
-        if not self.fuse or precision() == "highest" or not self.device.tile_bytes:
+        if not self.fuse or not self.device.tile_bytes:
             return ()
         with comparing_surely(program.guards):
             return inside_attention(program)
@@ -108,7 +108,7 @@ class CudaBackend(ScheduledBackend):
         program, rounds = widened(program), precision() != "highest"
         with comparing_surely(program.guards):
             if self.fuse:
-                program = with_attention(program, self.device.tile_bytes, self.device.in_groups, rounds)
+                program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
                 program = channels_last(program, self.turns)
             program = with_products_of_halves(program, rounds, self._is_a_librarys)
         return super().build(narrowed(program, numbers), updates, numbers)

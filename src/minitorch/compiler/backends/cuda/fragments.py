@@ -28,7 +28,7 @@ from minitorch.compiler.backends.llvm.text import TYPES, literal
 STRIP = 16  # rows
 APART = 8  # elements between two rows in shared memory: so threads that read side by side find all banks
 PANEL = 64  # elements of a row that lie side by side where four warps multiply
-ZERO = literal(0.0, np.dtype(np.float32))
+ZERO, INFINITE = (literal(number, np.dtype(np.float32)) for number in (0.0, np.inf))
 
 Slots = list[list[int]]  # of a fragment: of its elements, and of what is left of them when they are rounded
 Results = list[list[list[int]]]  # by strips of rows and by groups of eight columns, four slots each
@@ -155,12 +155,16 @@ class Tf32(Fragments):
         if not self.exact:
             self.block.keep(slots[0][number], e.call("fast.tf32", "float", [("float", name)]))
             return
-        bits = e.op(f"and i32 {e.op(f'bitcast float {name} to i32')}, -8192")
-        most = e.op(f"bitcast i32 {bits} to float")
+        # To the nearest, so that what is left is small and of either sign: the product of two such is left out.
+        bits = e.op(f"add i32 {e.op(f'bitcast float {name} to i32')}, 4096")
+        most = e.op(f"bitcast i32 {e.op(f'and i32 {bits}, -8192')} to float")
         rest = e.op(f"fsub float {name}, {most}")
-        is_number = e.op(f"fcmp ord float {rest}, {rest}")
-        self.block.keep(slots[0][number], most)
-        self.block.keep(slots[1][number], e.op(f"select i1 {is_number}, float {rest}, float {ZERO}"))
+        size = e.call("llvm.fabs.f32", "float", [("float", rest)])
+        # What is no number, or infinite, or would be so, is not cut, and is all that is left: it is multiplied with
+        # most of the other factor alone, which has its sign, and is 0 only if that is.
+        is_cut = e.op(f"fcmp olt float {size}, {INFINITE}")
+        self.block.keep(slots[0][number], e.op(f"select i1 {is_cut}, float {most}, float {ZERO}"))
+        self.block.keep(slots[1][number], e.op(f"select i1 {is_cut}, float {rest}, float {name}"))
 
     def add_product(self, c: list[int], a: Slots, b: Slots) -> None:
         """Add the product of two fragments to a third."""

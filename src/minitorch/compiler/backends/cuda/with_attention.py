@@ -28,20 +28,19 @@ LEAST_SHARED = {(bytes_, size): 48 << 10 for bytes_ in (2, 4) for size in SIZES}
 MOST_INSIDE = 64  # values that attention is made of
 
 
-def with_attention(program: Program, shared: int, in_groups: bool, rounds: bool = True) -> Program:
+def with_attention(program: Program, shared: int, in_groups: bool) -> Program:
     """Return a program in which attention is computed as a whole, wherever it is found.
 
     shared: how much shared memory a block of threads can have. in_groups: whether four warps can multiply together.
-    rounds: whether float32 may be rounded; if not, only attention of halves is.
     """
     if not shared or sum(v.primitive == "contract" for v in program.values()) < 2:
         return program
     plain = _with_ones(simplify(program))
-    made = _with_attention(plain, shared, in_groups, rounds)
+    made = _with_attention(plain, shared, in_groups)
     return program if made is plain else made
 
 
-def _with_attention(program: Program, shared: int, in_groups: bool, rounds: bool) -> Program:
+def _with_attention(program: Program, shared: int, in_groups: bool) -> Program:
     readers: dict[Value, list[Value]] = {}
     for value in program.values():
         for each in dict.fromkeys(value.inputs):
@@ -51,8 +50,6 @@ def _with_attention(program: Program, shared: int, in_groups: bool, rounds: bool
     for product in [*products, *results_of_gradients(products, readers)]:
         found = find_attention(product, readers, set(program.outputs))
         if found is None or not taken.keys().isdisjoint(found.results):
-            continue
-        if not rounds and found.forward.dtype.itemsize != 2:
             continue
         if shared >= LEAST_SHARED[found.forward.dtype.itemsize, found.forward.size]:
             for attention in (found.forward, found.backward):
