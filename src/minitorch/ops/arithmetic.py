@@ -26,7 +26,14 @@ DIV = Op(
     floating=True,
 )
 NEG = Op("neg", np.negative, lambda g, out, x: -g)
-RECIPROCAL = Op("reciprocal", lambda x: 1 / x, lambda g, out, x: -g * out * out, floating=True)
+RECIPROCAL = Op(
+    "reciprocal",
+    lambda x: 1 / x,
+    lambda g, out, x: -g * out * out,
+    floating=True,
+    elementwise=True,
+    there=True,
+)
 SQUARE = Op("square", np.square, lambda g, out, x: g * (x + x))
 LERP = Op(
     "lerp",
@@ -34,6 +41,8 @@ LERP = Op(
     lambda g, out, start, end, weight: g * (1 - weight),
     lambda g, out, start, end, weight: g * weight,
     lambda g, out, start, end, weight: g * (end - start),
+    elementwise=True,
+    there=True,
 )
 
 # --- powers --------------------------------------------------------------------------------------
@@ -64,13 +73,19 @@ def _pow_exponent(g: Array, out: Array, x: Array, y: Array) -> Array:
     return np.where(flat, 0, g * out * np.log(np.where(flat, 1, x)))
 
 
-POW = Op("pow", fast.power, _pow_base, _pow_exponent)
+POW = Op("pow", fast.power, _pow_base, _pow_exponent, elementwise=True, there=True)
 
 # --- signs ---------------------------------------------------------------------------------------
 
 ABS = Op("abs", np.absolute, lambda g, out, x: g * np.sign(x))
 # Of nan it is 0, as in PyTorch.
-SIGN = Op("sign", lambda x: np.where(x != x, 0, np.sign(x)), lambda g, out, x: np.zeros_like(g))
+SIGN = Op(
+    "sign",
+    lambda x: np.where(x != x, 0, np.sign(x)),
+    lambda g, out, x: np.zeros_like(g),
+    elementwise=True,
+    there=True,
+)
 COPYSIGN = Op(
     "copysign",
     np.copysign,

@@ -18,9 +18,25 @@ from minitorch.ops.native import as_a_whole, natively_there
 from minitorch.ops.op import Array, Op
 
 
-def _scores(q: Array, k: Array, scale: float, causal: bool) -> Array:
-    """Return how well each key fits each query: -∞ where a later one does not count, if causal."""
+@natively_there
+def without_blind_rows(mask: Array) -> tuple[Array, Array]:
+    """Return a mask without the rows that leave a query no key, and which those are. It is bools, or is added."""
+    if mask.dtype == np.bool_:
+        blind = ~mask.any(axis=-1, keepdims=True)
+        return mask | blind, blind
+    blind = (mask == -math.inf).all(axis=-1, keepdims=True)
+    return np.where(blind, 0.0, mask).astype(mask.dtype), blind
+
+
+def _scores(q: Array, k: Array, mask: Array | None, scale: float, causal: bool) -> Array:
+    """Return how well each key fits each query: -∞ where a later one does not count, if causal.
+
+    mask: is added; bools: -∞ is where they are False.
+    """
     scores = (q * scale) @ k.swapaxes(-1, -2)
+    if mask is not None:
+        is_bool = mask.dtype == np.bool_
+        scores = scores + (np.where(mask, 0.0, -math.inf).astype(scores.dtype) if is_bool else mask)
     if causal:
         like: Array = getattr(q, "_data", q)  # (of a Tensor, where a derivative is differentiated)
         later = np.arange(k.shape[-2], like=like) > np.arange(q.shape[-2], like=like)[:, None]
@@ -28,11 +44,13 @@ def _scores(q: Array, k: Array, scale: float, causal: bool) -> Array:
     return scores
 
 
-def _attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> tuple[Array, Array, Array]:
+def _attention(
+    q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: float, causal: bool
+) -> tuple[Array, Array, Array]:
     """Return what the queries see. For the rules, too, each query's largest score, which is subtracted before exp so
     that nothing overflows, and the logarithm (to base 2) of the sum of e to its scores less that.
     """
-    scores = _scores(q, k, scale, causal)
+    scores = _scores(q, k, mask, scale, causal)
     largest = scores.max(axis=-1)
     powers = np.exp(scores - largest[..., None])
     total = powers.sum(axis=-1)
@@ -41,11 +59,16 @@ def _attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> t
 
 @as_a_whole(0, None, None)
 @takes_narrow
-def _attention_with_rows(q: Array, k: Array, v: Array, **how: Any) -> tuple[Array, Array, Array]:
+def _attention_with_rows(
+    q: Array, k: Array, v: Array, mask: Array | None = None, **how: Any
+) -> tuple[Array, Array, Array]:
     """Compute halves in float32: the numbers of each query, which the rules read, stay so."""
     if q.dtype.itemsize != 2:
-        return _attention(q, k, v, **how)
-    out, *rows = _attention(*(each.astype(np.float32) for each in (q, k, v)), **how)
+        return _attention(q, k, v, mask, **how)
+    if mask is not None and mask.dtype == q.dtype:
+        mask = mask.astype(np.float32)
+    wide_q, wide_k, wide_v = (each.astype(np.float32) for each in (q, k, v))
+    out, *rows = _attention(wide_q, wide_k, wide_v, mask, **how)
     return out.astype(q.dtype), *rows
 
 
@@ -60,6 +83,7 @@ def _gradients(
     q: Array,
     k: Array,
     v: Array,
+    mask: Array | None = None,
     g_logarithm: Array | None = None,
     *,
     scale: float,
@@ -69,7 +93,7 @@ def _gradients(
 
     Σ P·(g Vᵀ) along the keys is the sum of g·out along a head, which is shorter.
     """
-    scores = _scores(q, k, scale, causal)
+    scores = _scores(q, k, mask, scale, causal)
     # Again: cheaper than to keep them.
     weights = np.exp(scores - largest[..., None]) / np.exp2(logarithm)[..., None]
     weighted = weights * (g @ v.swapaxes(-1, -2))
@@ -82,15 +106,20 @@ def _gradients(
 
 @takes_narrow
 def _attention_rules(
-    g: Sequence[Array | None], out: Sequence[Array], q: Array, k: Array, v: Array, **how: Any
+    g: Sequence[Array | None],
+    out: Sequence[Array],
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None = None,
+    **how: Any,
 ) -> tuple[Array, Array, Array]:
     # In derivatives of the rules, which read them, each query's numbers have gradients too. That of the largest score
     # leads nowhere: if another number were subtracted, the logarithm would make up for it.
     g_out, _, g_logarithm = g
     if g_out is None:
         g_out = np.zeros_like(out[0])
-    more = () if g_logarithm is None else (g_logarithm,)
-    return _gradients(g_out, *out, q, k, v, *more, **how)
+    return _gradients(g_out, *out, q, k, v, mask, g_logarithm, **how)
 
 
 ATTENTION = Op(
@@ -105,7 +134,7 @@ ATTENTION = Op(
 # What the queries see alone, where nobody asks for a gradient.
 ATTENDED = Op(
     "attention",
-    as_a_whole(0)(in_float32(lambda q, k, v, **how: _attention(q, k, v, **how)[0])),
+    as_a_whole(0)(in_float32(lambda *inputs, **how: _attention(*inputs, **how)[0])),
     native=True,
     register=False,
 )

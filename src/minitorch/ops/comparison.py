@@ -61,15 +61,22 @@ def _clip(x: Array, *, low: float | None, high: float | None) -> Array:
     return x if high is None else np.minimum(x, high)
 
 
-CLIP = Op("clip", _clip, _clip_rule)
+CLIP = Op("clip", _clip, _clip_rule, elementwise=True, there=True)
 WHERE = Op(
     "where",
     np.where,
     None,
     lambda g, out, condition, x, y: kept(g, condition),
     lambda g, out, condition, x, y: kept(g, ~condition),
+    elementwise=True,
+    there=True,
 )
-HEAVISIDE = Op("heaviside", lambda x, y: np.where(x == 0, y, np.where(np.isnan(x), x, x > 0)).astype(x.dtype))
+HEAVISIDE = Op(
+    "heaviside",
+    lambda x, y: np.where(x == 0, y, np.where(np.isnan(x), x, x > 0)).astype(x.dtype),
+    elementwise=True,
+    there=True,
+)
 
 # --- questions: no derivative, never recorded ----------------------------------------------------
 

@@ -17,7 +17,14 @@ LOG2 = Op("log2", np.log2, lambda g, out, x: g / (x * math.log(2)), floating=Tru
 LOG10 = Op("log10", np.log10, lambda g, out, x: g / (x * math.log(10)), floating=True)
 LOG1P = Op("log1p", np.log1p, lambda g, out, x: g / (1 + x), floating=True)
 SQRT = Op("sqrt", np.sqrt, lambda g, out, x: g / (2 * out), floating=True)
-RSQRT = Op("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, out, x: -0.5 * g * out * out * out, floating=True)
+RSQRT = Op(
+    "rsqrt",
+    lambda x: 1 / np.sqrt(x),
+    lambda g, out, x: -0.5 * g * out * out * out,
+    floating=True,
+    elementwise=True,
+    there=True,
+)
 
 # --- sums of exponentials ------------------------------------------------------------------------
 

@@ -158,4 +158,6 @@ BINARY_CROSS_ENTROPY = Op(
     lambda g, out, p, y: g * (p - y) / np.maximum(p * (1 - p), 1e-12),
     _binary_cross_entropy_target,
     floating=True,
+    elementwise=True,
+    there=True,
 )

@@ -81,7 +81,7 @@ def _var_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, 
     return _restore(g, x.shape, axis) * (scale * centred)
 
 
-VAR = Op("var", rounded_once(_var), _var_rule)
+VAR = Op("var", rounded_once(_var), _var_rule, there=True)
 
 
 def _std_rule(g: Array, out: Array, x: Array, **attributes: Any) -> Array:
@@ -91,7 +91,7 @@ def _std_rule(g: Array, out: Array, x: Array, **attributes: Any) -> Array:
     return _var_rule(slope, out, x, **attributes)
 
 
-STD = Op("std", rounded_once(lambda x, **attributes: np.sqrt(_var(x, **attributes))), _std_rule)
+STD = Op("std", rounded_once(lambda x, **attributes: np.sqrt(_var(x, **attributes))), _std_rule, there=True)
 
 # --- extremes ------------------------------------------------------------------------------------
 
@@ -103,8 +103,12 @@ def share_among_equals(g: Array, out: Array, x: Array, *, axis: Axis, keepdims: 
     return _restore(g, x.shape, axis) * winners / shares
 
 
-AMAX = Op("amax", lambda x, *, axis, keepdims: x.max(axis=axis, keepdims=keepdims), share_among_equals)
-AMIN = Op("amin", lambda x, *, axis, keepdims: x.min(axis=axis, keepdims=keepdims), share_among_equals)
+AMAX = Op(
+    "amax", lambda x, *, axis, keepdims: x.max(axis=axis, keepdims=keepdims), share_among_equals, there=True
+)
+AMIN = Op(
+    "amin", lambda x, *, axis, keepdims: x.min(axis=axis, keepdims=keepdims), share_among_equals, there=True
+)
 
 
 def _arg(which: str) -> Any:
@@ -117,8 +121,8 @@ def _arg(which: str) -> Any:
     return forward
 
 
-ARGMAX = Op("argmax", _arg("argmax"))
-ARGMIN = Op("argmin", _arg("argmin"))
+ARGMAX = Op("argmax", _arg("argmax"), there=True)
+ARGMIN = Op("argmin", _arg("argmin"), there=True)
 
 
 def accumulated(ufunc: Any, x: Array, axis: int) -> Array:
@@ -180,7 +184,12 @@ def _prod_rule(g: Array, out: Array, x: Array, *, axis: Axis, keepdims: bool) ->
     return _restore(g, x.shape, axis) * np.transpose(others, back)
 
 
-PROD = Op("prod", rounded_once(lambda x, *, axis, keepdims: x.prod(axis=axis, keepdims=keepdims)), _prod_rule)
+PROD = Op(
+    "prod",
+    rounded_once(lambda x, *, axis, keepdims: x.prod(axis=axis, keepdims=keepdims)),
+    _prod_rule,
+    there=True,
+)
 
 
 def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
@@ -246,7 +255,7 @@ def _norm_rule(g: Array, out: Array, x: Array, *, p: float, axis: Axis, keepdims
     return np.where(origin, 0, g) * (np.sign(x) * ratio ** (p - 1))
 
 
-NORM = Op("norm", rounded_once(_norm), _norm_rule)
+NORM = Op("norm", rounded_once(_norm), _norm_rule, there=True)
 
 
 def _logsumexp(x: Array, *, axis: Axis, keepdims: bool) -> Array:
@@ -269,6 +278,7 @@ LOGSUMEXP = Op(
         _restore(g, x.shape, axis) * np.exp(x - _restore(out, x.shape, axis))
     ),
     floating=True,
+    there=True,
 )
 
 
@@ -299,6 +309,6 @@ LOGCUMSUMEXP = Op(
 
 # --- questions -----------------------------------------------------------------------------------
 
-ALL = Op("all", lambda x, *, axis, keepdims: x.all(axis=axis, keepdims=keepdims))
-ANY = Op("any", lambda x, *, axis, keepdims: x.any(axis=axis, keepdims=keepdims))
-COUNT_NONZERO = Op("count_nonzero", lambda x, *, axis: (x != 0).sum(axis=axis))
+ALL = Op("all", lambda x, *, axis, keepdims: x.all(axis=axis, keepdims=keepdims), there=True)
+ANY = Op("any", lambda x, *, axis, keepdims: x.any(axis=axis, keepdims=keepdims), there=True)
+COUNT_NONZERO = Op("count_nonzero", lambda x, *, axis: (x != 0).sum(axis=axis), there=True)

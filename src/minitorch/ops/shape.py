@@ -88,8 +88,12 @@ PAD: Op = Op(
 
 # --- triangles, diagonals, windows ---------------------------------------------------------------
 
-TRIL = Op("tril", lambda x, *, k: in_axis_order(np.tril(x, k)), lambda g, out, x, *, k: np.tril(g, k))
-TRIU = Op("triu", lambda x, *, k: in_axis_order(np.triu(x, k)), lambda g, out, x, *, k: np.triu(g, k))
+TRIL = Op(
+    "tril", lambda x, *, k: in_axis_order(np.tril(x, k)), lambda g, out, x, *, k: np.tril(g, k), there=True
+)
+TRIU = Op(
+    "triu", lambda x, *, k: in_axis_order(np.triu(x, k)), lambda g, out, x, *, k: np.triu(g, k), there=True
+)
 
 
 def _put_diagonal(x: Array, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Array:

@@ -240,7 +240,9 @@ def _xlogy_x(g: Array, out: Array, x: Array, y: Array) -> Array:
     return np.where(flat, 0, g * np.log(np.where(flat, 1, _in_dtype_of(x, y))))
 
 
-XLOGY = Op("xlogy", _xlogy, _xlogy_x, lambda g, out, x, y: g * x / y, floating=True)
+XLOGY = Op(
+    "xlogy", _xlogy, _xlogy_x, lambda g, out, x, y: g * x / y, floating=True, elementwise=True, there=True
+)
 
 
 def _xlog1py(x: Array, y: Array) -> Array:
@@ -253,7 +255,15 @@ def _xlog1py_x(g: Array, out: Array, x: Array, y: Array) -> Array:
     return np.where(flat, 0, g * np.log1p(np.where(flat, 0, _in_dtype_of(x, y))))
 
 
-XLOG1PY = Op("xlog1py", _xlog1py, _xlog1py_x, lambda g, out, x, y: g * x / (y + 1), floating=True)
+XLOG1PY = Op(
+    "xlog1py",
+    _xlog1py,
+    _xlog1py_x,
+    lambda g, out, x, y: g * x / (y + 1),
+    floating=True,
+    elementwise=True,
+    there=True,
+)
 ENTR = Op("entr", _scipy("entr"), lambda g, out, x: -g * (1 + np.log(x)), floating=True)
 
 
@@ -261,7 +271,7 @@ def _logit_rule(g: Array, out: Array, x: Array) -> Array:
     return np.where((x < 0) | (x > 1), np.nan, g / (x * (1 - x)))
 
 
-LOGIT = Op("logit", lambda x: np.log(x / (1 - x)), _logit_rule, floating=True)
+LOGIT = Op("logit", lambda x: np.log(x / (1 - x)), _logit_rule, floating=True, elementwise=True, there=True)
 
 # --- the wave sin(πx) / (πx) ---------------------------------------------------------------------
 
@@ -278,4 +288,4 @@ def _sinc(x: Array) -> Array:
 
 
 # sin(πx) / (πx).
-SINC = Op("sinc", _sinc, _sinc_rule, floating=True)
+SINC = Op("sinc", _sinc, _sinc_rule, floating=True, elementwise=True, there=True)

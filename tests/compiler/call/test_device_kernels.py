@@ -27,7 +27,9 @@ pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is no
 SHOWN = {
     "add", "mul", "div", "exp", "log1p", "tanh", "relu", "sigmoid", "gelu", "silu", "softplus", "softmax",
     "log_softmax", "normalize", "cross_entropy", "maximum", "argsort", "cumsum", "cumprod", "cummax_places",
-    "cummin_places", "logcumsumexp", "sum", "mean", "matmul", "linear",
+    "cummin_places", "logcumsumexp", "sum", "mean", "matmul", "linear", "pow", "reciprocal", "rsqrt", "sign", "lerp",
+    "clip", "where", "heaviside", "xlogy", "xlog1py", "logit", "sinc", "var", "std", "amax", "amin", "prod", "norm",
+    "logsumexp", "all", "any", "count_nonzero", "argmax", "argmin", "tril", "triu", "binary_cross_entropy",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from minitorch.engine.recording import recordings
 from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.functional.linear import linear
-from minitorch.ops.attention import ATTENDED, ATTENTION
+from minitorch.ops.attention import ATTENDED, ATTENTION, without_blind_rows
 from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, zeros
 from minitorch.tensor import Tensor
@@ -49,9 +49,13 @@ def scaled_dot_product_attention(
     tensor([1., 0., 0.])
     """
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
-    if attn_mask is None and not dropout_p and _is_one_op(q, k, v, 3 if enable_gqa else 2):
+    if not dropout_p and _is_one_op(q, k, v, 3 if enable_gqa else 2):
         scale = _scale_of(q) if scale is None else float(scale)
-        return _as_one_op(q, k, v, scale=scale, causal=bool(is_causal))
+        if attn_mask is None:
+            return _as_one_op(q, k, v, scale=scale, causal=bool(is_causal))
+        mask = as_tensor(attn_mask)
+        if not is_causal and _is_one_op_with(mask, q, k):
+            return _masked(q, k, v, mask, scale)
     return _composed(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
@@ -97,11 +101,19 @@ def _composed(
     return weights @ v
 
 
-def _as_one_op(q: Tensor, k: Tensor, v: Tensor, **how: Any) -> Tensor:
+def _masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """Compute it as one op with a mask, without the rows that leave nothing: those queries get 0 afterwards."""
+    array = mask._data if mask._data.dtype.kind == "b" else cast(mask, q.dtype)._data
+    left, blind = without_blind_rows(array)
+    seen = _as_one_op(q, k, v, new_tensor(left), scale=scale, causal=False)
+    return seen.masked_fill(new_tensor(blind), 0.0)
+
+
+def _as_one_op(q: Tensor, k: Tensor, v: Tensor, *mask: Tensor, **how: Any) -> Tensor:
     wanted = q._requires_grad or k._requires_grad or v._requires_grad
     if recordings or (wanted and current().enabled):
-        return apply_many(ATTENTION, q, k, v, **how)[0]
-    return apply(ATTENDED, q, k, v, **how)
+        return apply_many(ATTENTION, q, k, v, *mask, **how)[0]
+    return apply(ATTENDED, q, k, v, *mask, **how)
 
 
 def _is_one_op(q: Tensor, k: Tensor, v: Tensor, least: int) -> bool:
@@ -117,6 +129,17 @@ def _is_one_op(q: Tensor, k: Tensor, v: Tensor, least: int) -> bool:
     dtype = arrays[0].dtype
     of_one_dtype = all(array.dtype == dtype for array in arrays)
     return alike and of_one_dtype and dtype.itemsize <= 4 and kind_of(dtype) == "f" and keys[-2] > 0
+
+
+def _is_one_op_with(mask: Tensor, q: Tensor, k: Tensor) -> bool:
+    """Tell whether there is one op with a mask: on the device, of bools or floats, and without a gradient."""
+    array, scores = mask._array, (*q.shape[:-1], k.shape[-2])
+    if not is_of_device(array) or (mask._requires_grad and current().enabled):
+        return False
+    fits = array.ndim <= len(scores) and all(
+        n in (1, length) for n, length in zip(reversed(array.shape), reversed(scores), strict=False)
+    )
+    return fits and array.ndim > 0 and (array.dtype.kind == "b" or kind_of(array.dtype) == "f")
 
 
 def _scale_of(q: Tensor) -> float:
