@@ -1,8 +1,13 @@
 """A program is tried in one thread; what others do meanwhile is meant."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
+import pytest
+
+from minitorch.engine import recording
 from minitorch.engine.recording import is_rehearsing, rehearsal
+from minitorch.ops.native import busy
 
 
 def test_only_the_thread_that_tries_a_program_rehearses():
@@ -11,3 +16,39 @@ def test_only_the_thread_that_tries_a_program_rehearses():
             assert is_rehearsing()
             assert not other.submit(is_rehearsing).result()
         assert not is_rehearsing()
+
+
+class Interrupted:
+    """A list or a context variable; Ctrl-C comes as soon as one of its methods has done what it does, once."""
+
+    def __init__(self, of, method):
+        self.of, self.method = of, method
+
+    def __getattr__(self, name):
+        found = getattr(self.of, name)
+
+        def call(*args):
+            result = found(*args)
+            if name == self.method:
+                self.method = None
+                raise KeyboardInterrupt
+            return result
+
+        return call
+
+    def __contains__(self, each):
+        return each in self.of
+
+
+@pytest.mark.parametrize(("name", "method"), [("_rehearsing", "set"), ("busy", "append"), ("busy", "remove")])
+def test_ctrl_c_leaves_nobody_rehearsing(monkeypatch, name, method):
+    before = busy[:]
+
+    def interrupted():
+        with monkeypatch.context() as patched:
+            patched.setattr(recording, name, Interrupted(getattr(recording, name), method))
+            with pytest.raises(KeyboardInterrupt), rehearsal():
+                pass
+        return is_rehearsing(), busy
+
+    assert copy_context().run(interrupted) == (False, before)

@@ -102,17 +102,17 @@ _rehearsing: ContextVar[bool] = ContextVar("rehearsing", default=False)
 @contextlib.contextmanager
 def rehearsal() -> Iterator[None]:
     """Inside, this thread's programs are tried: a collective gives what it gave before, no other rank takes part."""
-    mine = object()
-    token = _rehearsing.set(True)
+    mine, before = object(), _rehearsing.get()
     try:  # (One thing to each `finally`, and all of it inside: Ctrl-C may come between any two calls.)
         try:
+            _rehearsing.set(True)
             busy.append(mine)  # machine code does not ask who rehearses
             yield
         finally:
             if mine in busy:
                 busy.remove(mine)
     finally:
-        _rehearsing.reset(token)
+        _rehearsing.set(before)
 
 
 def is_rehearsing() -> bool:

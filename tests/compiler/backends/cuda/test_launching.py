@@ -164,6 +164,19 @@ def test_attributes_are_a_part_of_what_is_looked_for(Array):
     assert found(x, x).shape == (2, 3)
 
 
+def test_ctrl_c_while_it_is_looked_for_is_raised(Array):
+    found = Found(Array)
+    x = Array((2, 3), "f", 16)
+
+    class Slow:
+        def __hash__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        found(x, x, axis=Slow())
+    assert not found.asked
+
+
 def test_what_goes_wrong_on_the_way_is_raised(Array):
     found = Found(Array, 700)
     x = Array((2, 3), "f", 16)

@@ -70,3 +70,23 @@ def test_what_is_added_is_described_once_and_told_where_it_lies():
     rows = [a[2]._obj.value for n, a in notes.calls if n == "cublasLtMatmulDescSetAttribute" and a[1] == 8]
     assert rows[-1] == 8192
     assert [name for name, _ in notes.calls].count("cublasLtMatmulAlgoGetHeuristic") == 2  # alignments
+
+
+def test_ctrl_c_leaves_no_row_that_another_address_is_believed_of(monkeypatch):
+    (cublas, _), told = library(), []
+    added = dataclasses.replace(PLAIN, has_row=True)
+
+    def launch(row):
+        cublas.launch(added, [1024, 2048, 4096, row], 3)
+
+    def tell(thing, made, which, number):
+        told.append(number.value)
+        if number.value == 512:
+            raise KeyboardInterrupt  # as soon as the library was told
+
+    launch(256)
+    monkeypatch.setattr(cublas, "_set", tell)
+    with pytest.raises(KeyboardInterrupt):
+        launch(512)
+    launch(256)
+    assert told == [512, 256]

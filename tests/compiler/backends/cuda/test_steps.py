@@ -276,6 +276,27 @@ def test_several_threads_ask_one_library_one_after_the_other(monkeypatch):
     assert max(most) == 1
 
 
+def test_a_product_is_described_once_and_while_nobody_else_uses_the_library(monkeypatch):
+    """Nothing forgets a description; and what makes one uses the handle."""
+    multiplying, held = Multiplying(monkeypatch, FINISHED), []
+    cublas, told = multiplying.cublas, multiplying.library.told
+    call = cublas._call
+
+    def noting_the_lock(name, *arguments):
+        held.append(cublas._lock.locked())
+        if name != "cublasLtMatmul":
+            call(name, *arguments)
+
+    monkeypatch.setattr(cublas, "_call", noting_the_lock)
+    operands = [(number, 0) for number in range(5)]
+    for rounds in (False, True, False, True):
+        cublas.step(FINISHED, operands, 5, rounds, lambda: None, multiplying.turn)
+    cublas.launch(FINISHED, [1024 * (1 + i) for i in range(5)], 3)
+    names = [name for name, *_ in told]
+    assert names.count("cublasLtMatmulDescCreate") == 1  # (the one that does not round is there already)
+    assert all(held)
+
+
 class Found:
     """A finder of one entry, and what its steps were given."""
 

@@ -56,6 +56,9 @@ class Cublas:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._ready: dict[Any, Launch] = {}
+        # What was described of each product, by how addresses are aligned (0: as well as matters) and it is computed.
+        # It is never forgotten: who launches it in machine code knows where it lies.
+        self._plans: dict[Any, dict[Any, _Plan]] = {}
         # The stream that the handle was told of last, with the workspace.
         self._told = np.full(1, -1, np.int64)
         self._lock = threading.Lock()  # (a stream is chosen by one call, and used by the next)
@@ -133,12 +136,13 @@ class Cublas:
                 self._follow(stream)
 
         computed = _computed(product, rounds)
-        if product.is_finished:
-            plan = self._planned(product, computed, (MOST_ALIGNED,) * 4, self._workspace.data.ptr)
-            name, given = self._finished_arguments(product, plan, (0, 0, 0, 0), 0)
-        else:
-            plan = None
-            name, given = self._plain_arguments(_as_told(product), computed, (0, 0, 0))
+        plan: _Plan | None = None
+        with self._lock:  # (others may be using the handle)
+            if product.is_finished:
+                plan = self._plan(product, computed, 0, self._workspace.data.ptr)
+                name, given = self._finished_arguments(product, plan, (0, 0, 0, 0), 0)
+            else:
+                name, given = self._plain_arguments(_as_told(product), computed, (0, 0, 0))
         library = self._finishing if name.startswith("cublasLt") else self._library
 
         def fail(status: int) -> None:
@@ -213,7 +217,7 @@ class Cublas:
         """Return what launches a product to which something is added."""
         first, second, _ = _in_columns(p)
         addend = 3 if p.addend is not None else 2
-        plans: dict[Any, _Plan] = {}
+        plans = self._plans.setdefault(p.key, {})
 
         def launch(addresses: Sequence[int], stream: int) -> None:
             a, b, result = addresses[first.operand], addresses[second.operand], addresses[2]
@@ -223,11 +227,9 @@ class Cublas:
             aligned = low and tuple([min(each & -each, MOST_ALIGNED) for each in (a, b, added, result, row)])
             computed = _computed(p, may_round())
             with self._lock:
-                plan = plans.get((aligned, computed))
-                if plan is None:
-                    known = aligned[:4] if aligned else (MOST_ALIGNED,) * 4
-                    plan = plans[aligned, computed] = self._planned(p, computed, known, row)
+                plan = plans.get((aligned, computed)) or self._plan(p, computed, aligned, row)
                 if p.has_row and plan.row[0] != row:
+                    plan.row[0] = -1  # (until the library was told)
                     self._set("MatmulDesc", plan.product, _ROW, ctypes.c_void_p(row))
                     plan.row[0] = row
                 name, arguments = self._finished_arguments(p, plan, (a, b, result, added), stream)
@@ -249,6 +251,17 @@ class Cublas:
     def _set(self, thing: str, made: ctypes.c_void_p, which: int, number: Any) -> None:
         size = ctypes.c_size_t(ctypes.sizeof(number))
         self._call(f"cublasLt{thing}SetAttribute", made, which, ctypes.byref(number), size)
+
+    def _plan(self, p: LibraryProduct, computed: int, aligned: Any, row: int) -> _Plan:
+        """Return a product as the library knows it: it is described once, and the lock is held.
+
+        aligned: what a, b, the addend, the result and the row lie at multiples of; 0: of all that matters.
+        """
+        plans = self._plans.setdefault(p.key, {})
+        if (aligned, computed) not in plans:
+            known = aligned[:4] if aligned else (MOST_ALIGNED,) * 4
+            plans[aligned, computed] = self._planned(p, computed, known, row)
+        return plans[aligned, computed]
 
     def _planned(self, p: LibraryProduct, computed: int, alignments: tuple[int, ...], row: int) -> _Plan:
         """Describe a product to the library, and let it choose how to compute it."""

@@ -55,7 +55,7 @@ class Finder:
             reader, descriptor = _reader(pointer if name == "ptr" else kind, name)
             objects += [name, descriptor]
             words += [id(name), reader, id(descriptor)]
-        self._words = np.array([*words, *map(id, NUMBERS)], np.int64)
+        self._words = np.array([*words, *map(id, (Exception, *NUMBERS))], np.int64)
         self._kept = objects
 
     def keep(

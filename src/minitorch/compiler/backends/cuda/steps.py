@@ -78,6 +78,7 @@ FINDS = (
         for name in ("data", "ptr", "contiguous", "shape", "dtype")
         for part in ("", "_reader", "_of")
     ),
+    "error",  # the class of what may go wrong with arrays and attributes: then they are uncommon
     "numbers",  # the classes of numbers
 )
 # A shortcut, in memory.

@@ -4,6 +4,7 @@ declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare ptr @PyCFunction_GetSelf(ptr)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare void @PyErr_Clear()
+declare i32 @PyErr_GivenExceptionMatches(ptr, ptr)
 declare ptr @PyErr_Occurred()
 declare void @PyErr_SetString(ptr, ptr)
 declare ptr @PyEval_SaveThread()
@@ -262,6 +263,16 @@ named:
   br label %attributes
 leave:
   call void @Py_DecRef(ptr %key)
+  %problem = call ptr @PyErr_Occurred()
+  %plain = icmp eq ptr %problem, null
+  br i1 %plain, label %null, label %weigh
+weigh:
+  %error_at = getelementptr i8, ptr %finder, i64 $error
+  %error = load ptr, ptr %error_at, align 8
+  %is_error = call i32 @PyErr_GivenExceptionMatches(ptr %problem, ptr %error)
+  %stays = icmp eq i32 %is_error, 0  ; (Ctrl-C)
+  br i1 %stays, label %null, label %forget
+forget:
   call void @PyErr_Clear()
   ret ptr null
 
