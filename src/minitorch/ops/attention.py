@@ -35,8 +35,7 @@ def _scores(q: Array, k: Array, mask: Array | None, scale: float, causal: bool) 
     """
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if mask is not None:
-        is_bool = mask.dtype == np.bool_
-        scores = scores + (np.where(mask, 0.0, -math.inf).astype(scores.dtype) if is_bool else mask)
+        scores = np.where(mask, scores, -math.inf) if mask.dtype == np.bool_ else scores + mask
     if causal:
         like: Array = getattr(q, "_data", q)  # (of a Tensor, where a derivative is differentiated)
         later = np.arange(k.shape[-2], like=like) > np.arange(q.shape[-2], like=like)[:, None]
@@ -44,8 +43,20 @@ def _scores(q: Array, k: Array, mask: Array | None, scale: float, causal: bool) 
     return scores
 
 
+def _seen(weights: Array, blind: Array | None) -> Array:
+    """Return how much of each key a query sees: nothing of any, if it is blind."""
+    return weights if blind is None else np.where(blind, 0.0, weights)
+
+
 def _attention(
-    q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: float, causal: bool
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None = None,
+    blind: Array | None = None,
+    *,
+    scale: float,
+    causal: bool,
 ) -> tuple[Array, Array, Array]:
     """Return what the queries see. For the rules, too, each query's largest score, which is subtracted before exp so
     that nothing overflows, and the logarithm (to base 2) of the sum of e to its scores less that.
@@ -54,21 +65,21 @@ def _attention(
     largest = scores.max(axis=-1)
     powers = np.exp(scores - largest[..., None])
     total = powers.sum(axis=-1)
-    return (powers / total[..., None]) @ v, largest, np.log2(total)
+    return _seen(powers / total[..., None], blind) @ v, largest, np.log2(total)
 
 
 @as_a_whole(0, None, None)
 @takes_narrow
 def _attention_with_rows(
-    q: Array, k: Array, v: Array, mask: Array | None = None, **how: Any
+    q: Array, k: Array, v: Array, mask: Array | None = None, blind: Array | None = None, **how: Any
 ) -> tuple[Array, Array, Array]:
     """Compute halves in float32: the numbers of each query, which the rules read, stay so."""
     if q.dtype.itemsize != 2:
-        return _attention(q, k, v, mask, **how)
+        return _attention(q, k, v, mask, blind, **how)
     if mask is not None and mask.dtype == q.dtype:
         mask = mask.astype(np.float32)
     wide_q, wide_k, wide_v = (each.astype(np.float32) for each in (q, k, v))
-    out, *rows = _attention(wide_q, wide_k, wide_v, mask, **how)
+    out, *rows = _attention(wide_q, wide_k, wide_v, mask, blind, **how)
     return out.astype(q.dtype), *rows
 
 
@@ -84,6 +95,7 @@ def _gradients(
     k: Array,
     v: Array,
     mask: Array | None = None,
+    blind: Array | None = None,
     g_logarithm: Array | None = None,
     *,
     scale: float,
@@ -95,7 +107,7 @@ def _gradients(
     """
     scores = _scores(q, k, mask, scale, causal)
     # Again: cheaper than to keep them.
-    weights = np.exp(scores - largest[..., None]) / np.exp2(logarithm)[..., None]
+    weights = _seen(np.exp(scores - largest[..., None]) / np.exp2(logarithm)[..., None], blind)
     weighted = weights * (g @ v.swapaxes(-1, -2))
     of_scores = weighted - weights * (g * out).sum(axis=-1, keepdims=True)
     if g_logarithm is not None:
@@ -112,6 +124,7 @@ def _attention_rules(
     k: Array,
     v: Array,
     mask: Array | None = None,
+    blind: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Array, Array]:
     # In derivatives of the rules, which read them, each query's numbers have gradients too. That of the largest score
@@ -119,7 +132,7 @@ def _attention_rules(
     g_out, _, g_logarithm = g
     if g_out is None:
         g_out = np.zeros_like(out[0])
-    return _gradients(g_out, *out, q, k, v, mask, g_logarithm, **how)
+    return _gradients(g_out, *out, q, k, v, mask, blind, g_logarithm, **how)
 
 
 ATTENTION = Op(

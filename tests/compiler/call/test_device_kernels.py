@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minitorch
+from asked_of_device import asked
 from cases import floats
 from compiled import BACKENDS
 from minitorch.compiler.backends.cuda import finding_attention
@@ -1084,6 +1085,72 @@ def test_attention_in_float32_is_one_op(launcher, causal, order, monkeypatch):
     finally:
         minitorch.set_float32_matmul_precision(before)
     assert max(counts.values()) <= (8 if order[0] == "high" else 16)
+
+
+MASKS = {
+    "of keys": lambda draw: draw.random((2, 1, 1, 48)) < 0.7,
+    "rows that see nothing": lambda draw: (draw.random((40, 48)) < 0.7) & (np.arange(40) != 3)[:, None],
+    "added": lambda draw: draw.normal(size=(2, 1, 40, 48)).astype(np.float32),
+    "added to each head": lambda draw: np.where(
+        draw.random((2, 2, 40, 48)) < 0.7, draw.normal(size=(2, 2, 40, 48)), -np.inf
+    ).astype(np.float32),
+    "added, rows that see nothing": lambda draw: np.where(
+        (draw.random((40, 48)) < 0.7) & (np.arange(40) != 3)[:, None], 0, -np.inf
+    ).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("kind", MASKS)
+def test_attention_with_a_mask_is_one_op(launcher, kind, half, monkeypatch):
+    """By kernels that write no scores; the host does not wait to see whether a row sees nothing."""
+    if half:
+        pytest.importorskip("ml_dtypes")
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=(2, n, 2, 32)).astype(np.float32) for n in (40, 48, 48)]
+    seed, mask = draw.normal(size=(2, 2, 40, 32)).astype(np.float32), MASKS[kind](draw)
+
+    def given(make):
+        made = [make(each) for each in (*arrays, seed, mask)]
+        if half:
+            made = [each if each._data.dtype == np.bool_ else each.bfloat16() for each in made]
+        return [each.requires_grad_() for each in made[:3]], *made[3:]
+
+    def run(tensors, seed, mask):
+        for each in tensors:
+            each.grad = None
+        out = F.scaled_dot_product_attention(*[each.transpose(1, 2) for each in tensors], attn_mask=mask)
+        out.backward(seed)
+        return [out.detach().float()._data, *[minitorch.Tensor(each.grad).float()._data for each in tensors]]
+
+    wanted, on_device = run(*given(minitorch.tensor)), given(there)
+    for _ in range(3):
+        found = run(*on_device)
+    for mine, other in zip(found, wanted, strict=True):
+        assert np.abs(mine.host - other).max() < (3e-2 if half else 1e-5) * np.abs(other).max()
+    with asked(monkeypatch) as noted:
+        run(*on_device)
+    assert not {"__bool__", "__matmul__", "where", "all", "exp"} & set(noted)
+    # (The mask's rows, what is seen and its gradients, and where a row sees nothing; halves are widened to be compared.)
+    assert launches(launcher, lambda: run(*on_device)) <= (11 if half else 7)
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_attention_with_a_mask_is_differentiated_twice(launcher, kind):
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=(2, 2, n, 8)).astype(np.float32) for n in (40, 48, 48)]
+    mask = MASKS[kind](draw)
+
+    def run(make):
+        tensors = [make(each).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*tensors, attn_mask=make(mask))
+        first = minitorch.autograd.grad(out.square().sum(), tensors, create_graph=True)
+        second = minitorch.autograd.grad(sum((each * each).sum() for each in first), tensors)
+        return [getattr(each._data, "host", each._data) for each in (*first, *second)]
+
+    for mine, other in zip(run(there), run(minitorch.tensor), strict=True):
+        assert np.abs(mine - other).max() < 1e-4 * np.abs(other).max()
 
 
 @pytest.mark.parametrize(("shape", "options"), [((4,), {}), ((5, 8), {"enable_gqa": True})])

@@ -102,11 +102,10 @@ def _composed(
 
 
 def _masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """Compute it as one op with a mask, without the rows that leave nothing: those queries get 0 afterwards."""
+    """Compute it as one op with a mask, without the rows that leave nothing: such queries are blind, and get 0."""
     array = mask._data if mask._data.dtype.kind == "b" else cast(mask, q.dtype)._data
-    left, blind = without_blind_rows(array)
-    seen = _as_one_op(q, k, v, new_tensor(left), scale=scale, causal=False)
-    return seen.masked_fill(new_tensor(blind), 0.0)
+    left, blind = map(new_tensor, without_blind_rows(array))
+    return _as_one_op(q, k, v, left, blind, scale=scale, causal=False)
 
 
 def _as_one_op(q: Tensor, k: Tensor, v: Tensor, *mask: Tensor, **how: Any) -> Tensor:
