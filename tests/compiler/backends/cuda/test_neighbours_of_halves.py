@@ -1,15 +1,19 @@
-"""Halves on a GPU: how they are rounded and widened."""
+"""Halves on a GPU: how they are rounded and widened, and that 16 bytes of them are read and written at once."""
+
+import re
 
 import numpy as np
 import pytest
 
 from compiled import BACKENDS
+from minitorch.compiler.backends.cuda import arrangement
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Emulated
 from minitorch.compiler.backends.cuda.ptx import assembled, assembler, ptx
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.program import Program
+from minitorch.compiler.ir.sizes import Symbol
 from minitorch.engine.dtypes import bfloat16
 from random_ir import F4, given
 
@@ -19,10 +23,22 @@ pytestmark = [
 ]
 FLOAT16 = np.dtype(np.float16)
 BOTH = [pytest.param(half, id=half.name) for half in (FLOAT16, bfloat16)]
+LARGE = arrangement.ALL_THREADS * arrangement.MOST_NEIGHBOURS
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Few elements are enough for what is done with many."""
+    monkeypatch.setattr(arrangement, "BUSY_THREADS", 1)
+    monkeypatch.setattr(arrangement, "ALL_THREADS", 1)
 
 
 def made(inputs, outputs, backwards=False):
     return CudaBackend(Emulated(backwards)).compile(Program(inputs, outputs), {})
+
+
+def numbers(size, dtype, seed=0):
+    return np.random.default_rng(seed).normal(size=size).astype(np.float32).astype(dtype)
 
 
 def bits(array):
@@ -46,8 +62,11 @@ def nearest(number, half):
     return np.where(np.isnan(number), signed, found)
 
 
+@pytest.mark.parametrize("in_neighbours", [False, True])
 @pytest.mark.parametrize("half", BOTH)
-def test_float32_are_rounded_to_the_bit(half):
+def test_float32_are_rounded_to_the_bit(half, in_neighbours, request):
+    if in_neighbours:
+        request.getfixturevalue(few_are_many.__name__)
     numbers = awkward_float32()
     x = given(numbers.shape, F4)
     runs = made([x], [b.cast(x, half), b.cast(b.cast(x, half), F4)])
@@ -66,17 +85,109 @@ def widened(halves, half):
     return np.where(np.isnan(halves.view(FLOAT16)), nan, number)
 
 
+@pytest.mark.parametrize("in_neighbours", [False, True])
 @pytest.mark.parametrize("half", BOTH)
-def test_all_halves_are_widened_and_moved_to_the_bit(half):
+def test_all_halves_are_widened_and_moved_to_the_bit(half, in_neighbours, request):
+    if in_neighbours:
+        request.getfixturevalue(few_are_many.__name__)
     every = np.arange(1 << 16, dtype=np.uint16)
     x = given(every.shape, half)
     runs = made([x], [b.cast(x, F4)])
     np.testing.assert_array_equal(bits(runs([every.view(half)])[0]), widened(every, half))
 
 
+@pytest.mark.parametrize("half", BOTH)
+def test_large_arrays_are_read_and_written_16_bytes_at_once(half):
+    def text(*sizes):
+        x, y = (given(sizes, half) for _ in range(2))
+        return made([x, y], [b.map_values("add", x, y)]).text()
+
+    for sizes in ((LARGE,), (LARGE // 512, 512)):
+        code = ptx(text(*sizes), "sm_90").decode()
+        assert code.count("ld.global.v4.b32") == 2
+        assert "st.global.v4.b32" in code
+        assert re.search(r"cvt\.rn\.b?f16\.f32", code)
+    # Fewer keep more threads at work with 8 bytes each.
+    code = ptx(text(LARGE // 2), "sm_90").decode()
+    assert code.count("ld.global.v2.b32") == 2
+
+
 def test_earlier_processors_round_without_an_instruction_for_it():
-    x = given((4096,), F4)
+    x = given((LARGE,), F4)
     text = made([x], [b.cast(x, bfloat16)]).text()
     assert "cvt.rn.bf16" not in ptx(text, "sm_75").decode()
     if assembler() is not None:
         assert assembled(text, "sm_75") is not None
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("half", BOTH)
+@pytest.mark.parametrize("size", [8 * 256, 8 * 256 - 1, 8 * 256 + 1, 3 * 8 * 256 + 7, 8 * 128 + 8, 9, 7])
+def test_elementwise_around_the_ends_of_blocks(size, half, backwards, few_are_many):
+    x, y = given((size,), half), given((size,), half)
+    total = b.map_values("add", b.cast(x, F4), b.cast(y, F4))
+    dear = b.map_values("tanh", b.map_values("exp", b.map_values("sin", total)))
+    arrays = [numbers(size, half), numbers(size, half, 1)]
+    arrays[0][::5] = np.nan
+    wide = [each.astype(np.float32) for each in arrays]
+    expected = wide[0] + wide[1]
+    rounded, less = made([x, y], [b.cast(total, half), b.map_values("less", x, y)], backwards)(arrays)
+    np.testing.assert_array_equal(bits(rounded), nearest(expected, half))
+    np.testing.assert_array_equal(less, wide[0] < wide[1])
+    rounded, unrounded = made([x, y], [b.cast(total, half), total], backwards)(arrays)
+    np.testing.assert_array_equal(bits(rounded), nearest(expected, half))
+    np.testing.assert_array_equal(unrounded, expected)
+    (found,) = made([x, y], [b.cast(dear, half)], backwards)(arrays)
+    expected = np.tanh(np.exp(np.sin(expected)))
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2**-7)
+
+
+@pytest.mark.parametrize("start", [0, 1, 4, 8, 12, 16])
+def test_what_begins_inside_an_array(start, few_are_many):
+    x = given((5, 1040), bfloat16)
+    y = b.slice_axes(x, (0, start), (5, 1024), (1, 1))
+    array = numbers((5, 1040), bfloat16)
+    wide = array[:, start : start + 1024].astype(np.float32)
+    doubles = made([x], [b.map_values("add", y, y)])
+    assert ("load <4 x i32>" in doubles.text()) == (start % 8 == 0)
+    np.testing.assert_array_equal(bits(doubles([array])[0]), nearest(2 * wide, bfloat16))
+
+
+@pytest.mark.parametrize("half", BOTH)
+def test_neighbours_of_sizes_that_vary(half):
+    size = Symbol("s0", 1 << 23).size
+    x, y = given((size,), half), given((size,), half)
+    total = b.map_values("add", b.cast(x, F4), b.cast(y, F4))
+    adds = made([x, y], [b.cast(total, half)])
+    assert "load <4 x i32>" in adds.text()
+    for length in (3, 8, 2047, 2048, 2049, 70001, (1 << 21) + 24):
+        arrays = [numbers(length, half), numbers(length, half, 1)]
+        wide = [each.astype(np.float32) for each in arrays]
+        np.testing.assert_array_equal(bits(adds(arrays)[0]), nearest(wide[0] + wide[1], half))
+
+
+@pytest.mark.parametrize("half", BOTH)
+@pytest.mark.parametrize("length", [64, 200, 256, 392, 768])
+def test_rows_that_are_kept(length, half, monkeypatch):
+    """Softmax: eight neighbours at once where no thread has more elements than it has with four."""
+    monkeypatch.setattr(arrangement, "LEAST_THREADS_THAT_KEEP", 1)
+    x = given((9, length), half)
+    wide = b.cast(x, F4)
+    up = b.map_values("exp", b.map_values("subtract", wide, b.reduce("maximum", wide, (1,), True)))
+    share = b.map_values("divide", up, b.reduce("add", up, (1,), True))
+    runs = made([x], [b.cast(share, half)])
+    assert ("load <4 x i32>" in runs.text()) == (length in (64, 256, 392))
+    array = numbers((9, length), half)
+    array[3] = np.nan
+    up = np.exp(array.astype(np.float64) - array.astype(np.float64).max(1, keepdims=True))
+    found = runs([array])[0].astype(np.float32)
+    np.testing.assert_allclose(found, up / up.sum(1, keepdims=True), rtol=2**-7)
+
+
+def test_what_is_as_wide_as_a_float32_is_read_four_at_once():
+    x = given((LARGE,), bfloat16)
+    text = made([x], [b.cast(x, F4)]).text()
+    assert "load <2 x i32>" in text
+    assert "store <4 x float>" in text
+    y = given((LARGE,), F4)
+    assert "load <4 x float>" in made([y], [b.map_values("negative", y)]).text()

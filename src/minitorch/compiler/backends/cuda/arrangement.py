@@ -29,6 +29,8 @@ LEAST_KEPT_ROW = 16
 # times keep memory busy.
 KEEPING_THREADS, KEPT_BY_A_BLOCK = 128, 1 << 10
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
+MOST_NEIGHBOURS = 8  # of halves: as many as are read at once
+ALL_THREADS = 1 << 18  # so many run at the same time, at most
 # What an element costs from where on a thread takes twice as many, and a block has fewer threads: some compute while
 # others wait.
 DEAR, DEAR_THREADS = 32.0, 128
@@ -119,9 +121,14 @@ def arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
     if plain and not guarded and usual_rows >= BUSY_THREADS * SIDE_BY_SIDE:
-        vectors = SIDE_BY_SIDE if _in_vectors(loop, nodes, space, outer) else 1
+        vectors = _neighbours(loop, nodes, space, outer)
         dear = vectors > 1 and sum(cost(n) for n in nodes if n.kind == "map") >= DEAR
+        if (
+            not dear and usual_rows < ALL_THREADS * MOST_NEIGHBOURS
+        ):  # (else some threads would have nothing to do)
+            vectors = min(vectors, SIDE_BY_SIDE)
         each, threads = (2 * SIDE_BY_SIDE, DEAR_THREADS) if dear else (SIDE_BY_SIDE, BLOCK_THREADS)
+        each = max(each, vectors)
         blocks = -(-rows // (threads * each))
         return Arrangement(space, outer, inner, 1, threads, blocks, threads, False, 0, each, vectors)
     team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, usual_rows, usual_length)
@@ -177,34 +184,49 @@ def arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
         teams //= 2
     if not by_blocks:
         blocks, mine = -(-rows // teams), teams
-    whole = length >= SIDE_BY_SIDE * team and length % SIDE_BY_SIDE == 0
-    vectors = SIDE_BY_SIDE if whole and _in_vectors(loop, nodes, space, inner) else 1
+    vectors = _neighbours(loop, nodes, space, inner)
+    of_a_thread = {count: -(-length // (count * team)) * count for count in (MOST_NEIGHBOURS, SIDE_BY_SIDE)}
+    if length < MOST_NEIGHBOURS * team or of_a_thread[MOST_NEIGHBOURS] > of_a_thread[SIDE_BY_SIDE]:
+        vectors = min(vectors, SIDE_BY_SIDE)  # (else some threads would have fewer elements than now)
+    if length < vectors * team or length % vectors:
+        vectors = 1
     return Arrangement(
         space, outer, inner, team, team * teams, blocks, mine, by_blocks, 0, vectors=vectors, keeps=True
     )
 
 
-def _in_vectors(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> bool:
-    """Whether neighbours in all that is stored, and in something that is read, are neighbours in memory."""
-    reads = [n for n in nodes if n.kind == "load" and is_vector(loop, space, dims, n)]
+def _neighbours(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> int:
+    """Return how many neighbours a thread has: of all that is stored, and of something that is read, they are
+    neighbours in memory (1: they are not).
+    """
     along = [s for s in loop.stores if any(space.factor(s.where, d) for d in dims)]
-    stores = all(_is_along(loop, space, dims, s.operand, s.where) for s in along)
-    return bool(reads) and stores and (len(dims) == 1 or dims[-1].size % SIDE_BY_SIDE == 0)
+    for count in (MOST_NEIGHBOURS, SIDE_BY_SIDE):
+        reads = [n for n in nodes if n.kind == "load" and is_vector(loop, space, dims, n, count)]
+        stores = all(_is_along(loop, space, dims, s.operand, s.where, count) for s in along)
+        widest = max([n.dtype.itemsize for n in (*reads, *(s.node for s in along))], default=0)
+        fit = count == SIDE_BY_SIDE or widest * count <= VECTOR_BYTES
+        if reads and stores and fit and (len(dims) == 1 or dims[-1].size % count == 0):
+            return count
+    return 1
 
 
-def is_vector(loop: Loop, space: Space, dims: list[Dim], node: Expression) -> bool:
-    """Whether a load finds neighbours side by side."""
+def is_vector(loop: Loop, space: Space, dims: list[Dim], node: Expression, count: int) -> bool:
+    """Whether a load finds so many neighbours side by side."""
     data = node.data
-    return not node.args and not data.conditions and _is_along(loop, space, dims, data.operand, data.where)
+    return (
+        not node.args
+        and not data.conditions
+        and _is_along(loop, space, dims, data.operand, data.where, count)
+    )
 
 
-def _is_along(loop: Loop, space: Space, dims: list[Dim], operand: int, where: Affine) -> bool:
-    """Whether some neighbours lie side by side, and begin where some can be read at once."""
+def _is_along(loop: Loop, space: Space, dims: list[Dim], operand: int, where: Affine, count: int) -> bool:
+    """Whether so many neighbours lie side by side, and begin where they can be read at once."""
     first, terms = space(where)
     steps = [first, *(factor for d, factor in terms if d is not dims[-1])]
     return (
         space.factor(where, dims[-1]) == 1
-        and not any(step % SIDE_BY_SIDE for step in steps)
+        and not any(step % count for step in steps)
         and is_aligned(loop.body.operands[operand])
     )
 

@@ -185,7 +185,7 @@ class RowWriter(LoopWriter):
                     after += new
                 names = after
                 for found, store in zip(stored, stores, strict=True):
-                    found.append(w.single(store.node))
+                    found.append(w.single(self.unrounded(store)))
                 w.scopes.pop()
 
             def store_all(place: str = place, stored: list[list[str]] = stored) -> None:
@@ -211,6 +211,8 @@ class RowWriter(LoopWriter):
             slot = keeping.nodes.index(node) * self.each + k
             w.scopes[-1][node] = e.op(f"kept {slot} {TYPES[node.dtype]}")
         for node in keeping.computed[number]:
+            if node not in self.needed:
+                continue
             self.write_inside(node)
             if node in keeping.nodes:
                 slot = keeping.nodes.index(node) * self.each + k
