@@ -148,9 +148,71 @@ def test_what_begins_inside_an_array(start, few_are_many):
     y = b.slice_axes(x, (0, start), (5, 1024), (1, 1))
     array = numbers((5, 1040), bfloat16)
     wide = array[:, start : start + 1024].astype(np.float32)
-    doubles = made([x], [b.map_values("add", y, y)])
-    assert ("load <4 x i32>" in doubles.text()) == (start % 8 == 0)
+    doubles, sums = made([x], [b.map_values("add", y, y)]), made([x], summed(y, (1,)))
+    for runs in (doubles, sums):
+        assert ("load <4 x i32>" in runs.text()) == (start % 8 == 0)
     np.testing.assert_array_equal(bits(doubles([array])[0]), nearest(2 * wide, bfloat16))
+    added, largest = sums([array])
+    np.testing.assert_allclose(added, wide.sum(1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(largest, wide.max(1))
+
+
+def summed(x, axes):
+    wide = b.cast(x, F4)
+    return [b.reduce(name, wide, axes) for name in ("add", "maximum")]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("half", BOTH)
+@pytest.mark.parametrize("length", [256, 264, 511, 512, 520, 1024, 1027, 2040, 3072])
+def test_rows_are_summed_some_neighbours_at_once(length, half, backwards, few_are_many):
+    rows = 5
+    x = given((rows, length), half)
+    wide = b.cast(x, F4)
+    centre = b.map_values("subtract", wide, b.reduce("add", wide, (1,), True))
+    spread = b.reduce("add", b.map_values("square", centre), (1,))
+    runs = made([x], [*summed(x, (1,)), spread, b.arg_reduce("argmax", wide, 1)], backwards)
+    assert ("load <4 x i32>" in runs.text()) == (length % 8 == 0)
+    array = numbers((rows, length), half)
+    sums, largest, spread, places = runs([array])
+    wide = array.astype(np.float64)
+    np.testing.assert_allclose(sums, wide.sum(1), rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(largest, wide.max(1))
+    centre = wide - wide.sum(1, keepdims=True)
+    np.testing.assert_allclose(spread, (centre**2).sum(1), rtol=1e-4)
+    np.testing.assert_array_equal(places, wide.argmax(1))
+
+
+@pytest.mark.parametrize("half", BOTH)
+@pytest.mark.parametrize("more", [0, 1, 8, 8191, 12345])
+def test_all_of_a_large_array_is_summed_some_neighbours_at_once(more, half):
+    size = (1 << 22) + more
+    x = given((size,), half)
+    runs = made([x], summed(x, (0,)), backwards=bool(more % 2))
+    assert "load <4 x i32>" in runs.text()
+    array = np.ones(size, half)
+    array[::3] = 2
+    found, largest = runs([array])
+    assert found == size + len(array[::3])
+    assert largest == 2
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("half", BOTH)
+@pytest.mark.parametrize("length", [1024, 1032])
+def test_many_rows_are_summed_by_blocks(length, half, backwards):
+    rows = 600
+    x, row = given((rows, length), half), given((length,), half)
+    product = b.map_values("multiply", b.cast(x, F4), b.cast(row, F4))
+    largest = b.reduce("maximum", product, (1,))
+    outputs = [b.reduce("add", product, (0, 1)), b.reduce("add", largest, (0,))]
+    runs = made([x, row], outputs, backwards)
+    assert "load <4 x i32>" in runs.text()
+    arrays = [numbers((rows, length), half), numbers((length,), half, 1)]
+    product = arrays[0].astype(np.float64) * arrays[1].astype(np.float64)
+    found = runs(arrays)
+    np.testing.assert_allclose(found[0], product.sum(), rtol=1e-4)
+    np.testing.assert_allclose(found[1], product.max(1).sum(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("half", BOTH)
@@ -158,12 +220,15 @@ def test_neighbours_of_sizes_that_vary(half):
     size = Symbol("s0", 1 << 23).size
     x, y = given((size,), half), given((size,), half)
     total = b.map_values("add", b.cast(x, F4), b.cast(y, F4))
-    adds = made([x, y], [b.cast(total, half)])
-    assert "load <4 x i32>" in adds.text()
+    adds, sums = made([x, y], [b.cast(total, half)]), made([x], summed(x, (0,)))
+    assert all("load <4 x i32>" in runs.text() for runs in (adds, sums))
     for length in (3, 8, 2047, 2048, 2049, 70001, (1 << 21) + 24):
         arrays = [numbers(length, half), numbers(length, half, 1)]
         wide = [each.astype(np.float32) for each in arrays]
         np.testing.assert_array_equal(bits(adds(arrays)[0]), nearest(wide[0] + wide[1], half))
+        added, largest = sums(arrays[:1])
+        np.testing.assert_allclose(added, wide[0].astype(np.float64).sum(), rtol=1e-5, atol=1e-2)
+        assert largest == wide[0].max()
 
 
 @pytest.mark.parametrize("half", BOTH)

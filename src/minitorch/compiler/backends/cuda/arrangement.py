@@ -30,6 +30,7 @@ LEAST_KEPT_ROW = 16
 KEEPING_THREADS, KEPT_BY_A_BLOCK = 128, 1 << 10
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 MOST_NEIGHBOURS = 8  # of halves: as many as are read at once
+READ_TOGETHER = 2  # times that a thread reads so many of a long row: it waits for memory once for all of them
 ALL_THREADS = 1 << 18  # so many run at the same time, at most
 # What an element costs from where on a thread takes twice as many, and a block has fewer threads: some compute while
 # others wait.
@@ -118,7 +119,13 @@ def arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         if typical(mine) > 1 and (few or not loop.has("column")):
             team = _power(length) if few else min(team, max(WARP, _power(usual_length // 32 + 1)))
             threads = max(team, min(most, max(32, _power(team * typical(mine)))))
-        return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
+        vectors = MOST_NEIGHBOURS if _folds_neighbours(loop, nodes, space, inner) else 1
+        if typical(piece or length) < vectors * team:
+            vectors = 1
+        piece = -(-piece // vectors) * vectors
+        return Arrangement(
+            space, outer, inner, team, threads, loop.blocks, mine, True, piece, vectors=vectors
+        )
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
     if plain and not guarded and usual_rows >= BUSY_THREADS * SIDE_BY_SIDE:
         vectors = _neighbours(loop, nodes, space, outer)
@@ -131,12 +138,19 @@ def arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         each = max(each, vectors)
         blocks = -(-rows // (threads * each))
         return Arrangement(space, outer, inner, 1, threads, blocks, threads, False, 0, each, vectors)
+    vectors = MOST_NEIGHBOURS if _folds_neighbours(loop, nodes, space, inner) else 1
     team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, usual_rows, usual_length)
+    if vectors > 1 and usual_rows * usual_length >= ALL_THREADS * READ_TOGETHER * vectors:
+        team = min(team, _power(usual_length // (READ_TOGETHER * vectors)))
     team = min(team, most)
+    if usual_length < vectors * team:
+        vectors = 1
     needed = _power(usual_rows * team) if is_fixed(rows) else BLOCK_THREADS
     threads = max(team, min(BLOCK_THREADS, most, max(32, needed)))
     teams = threads // team
-    return Arrangement(space, outer, inner, team, threads, -(-rows // teams), teams, False, 0)
+    return Arrangement(
+        space, outer, inner, team, threads, -(-rows // teams), teams, False, 0, vectors=vectors
+    )
 
 
 def arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
@@ -208,6 +222,16 @@ def _neighbours(loop: Loop, nodes: list[Expression], space: Space, dims: list[Di
         if reads and stores and fit and (len(dims) == 1 or dims[-1].size % count == 0):
             return count
     return 1
+
+
+def _folds_neighbours(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> bool:
+    """Whether threads may fold neighbours in a row of halves, some of which are read at once."""
+    if not dims or loop.serial or not {fold.scope for fold in loop.folds} <= {"row", "rows", "total"}:
+        return False
+    along = set(dims)
+    if any(d in along for store in loop.stores for d, _ in space(store.where)[1]):
+        return False
+    return _neighbours(loop, nodes, space, dims) == MOST_NEIGHBOURS
 
 
 def is_vector(loop: Loop, space: Space, dims: list[Dim], node: Expression, count: int) -> bool:

@@ -216,16 +216,21 @@ class LoopWriter:
         stores: list[Store],
         folds: list[LoopFold],
         names: list[str],
+        neighbours: int = 1,
     ) -> list[str]:
         """Write what is done at some places of the loops `dims`; all loads come before the stores.
 
         names: what the folds know, and what they know then is returned. (Those of columns that lie in memory know
-        nothing.)
+        nothing.) neighbours: so many places follow each other, and are read at once.
         """
         w, scopes = self.w, []
-        for place in places:
+        for number, place in enumerate(places):
             w.scopes.append({})
             self.go_to(place, dims)
+            if neighbours > 1:
+                if number % neighbours == 0:
+                    read = self.read_vectors(order, dims, neighbours)
+                w.scopes[-1].update(read[number % neighbours])
             for node in order:
                 if self.inside[node]:
                     self.write_inside(node)
