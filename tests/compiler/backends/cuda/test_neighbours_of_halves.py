@@ -112,6 +112,15 @@ def test_large_arrays_are_read_and_written_16_bytes_at_once(half):
     assert code.count("ld.global.v2.b32") == 2
 
 
+@pytest.mark.parametrize("half", BOTH)
+def test_one_number_is_written_everywhere(half, few_are_many):
+    x = given((), half)
+    runs = made([x], [b.expand(x, (2051,))])
+    assert "store <8 x i16>" in runs.text()
+    np.testing.assert_array_equal(runs([np.asarray(1.5, half)])[0], np.full(2051, 1.5, half))
+    assert "store <" not in made([given((), F4)], [b.expand(given((), F4), (2051,))]).text()
+
+
 def test_earlier_processors_round_without_an_instruction_for_it():
     x = given((LARGE,), F4)
     text = made([x], [b.cast(x, bfloat16)]).text()

@@ -211,15 +211,18 @@ def arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
 
 def _neighbours(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> int:
     """Return how many neighbours a thread has: of all that is stored, and of something that is read, they are
-    neighbours in memory (1: they are not).
+    neighbours in memory (1: they are not). Where the same is read everywhere, that matters to halves alone.
     """
     along = [s for s in loop.stores if any(space.factor(s.where, d) for d in dims)]
+    fills = bool(along) and not any(n.kind == "load" and n.dims for n in nodes)
     for count in (MOST_NEIGHBOURS, SIDE_BY_SIDE):
         reads = [n for n in nodes if n.kind == "load" and is_vector(loop, space, dims, n, count)]
         stores = all(_is_along(loop, space, dims, s.operand, s.where, count) for s in along)
         widest = max([n.dtype.itemsize for n in (*reads, *(s.node for s in along))], default=0)
-        fit = count == SIDE_BY_SIDE or widest * count <= VECTOR_BYTES
-        if reads and stores and fit and (len(dims) == 1 or dims[-1].size % count == 0):
+        are_halves = widest * MOST_NEIGHBOURS <= VECTOR_BYTES
+        if count > SIDE_BY_SIDE and not are_halves:
+            continue
+        if (reads or (fills and are_halves)) and stores and (len(dims) == 1 or dims[-1].size % count == 0):
             return count
     return 1
 
