@@ -29,6 +29,9 @@ LEAST_KEPT_ROW = 16
 # times keep memory busy.
 KEEPING_THREADS, KEPT_BY_A_BLOCK = 128, 1 << 10
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
+MOST_NEIGHBOURS = 8  # of halves: as many as are read at once
+READ_TOGETHER = 2  # times that a thread reads so many of a long row: it waits for memory once for all of them
+ALL_THREADS = 1 << 18  # so many run at the same time, at most
 # What an element costs from where on a thread takes twice as many, and a block has fewer threads: some compute while
 # others wait.
 DEAR, DEAR_THREADS = 32.0, 128
@@ -116,20 +119,38 @@ def arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         if typical(mine) > 1 and (few or not loop.has("column")):
             team = _power(length) if few else min(team, max(WARP, _power(usual_length // 32 + 1)))
             threads = max(team, min(most, max(32, _power(team * typical(mine)))))
-        return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
+        vectors = MOST_NEIGHBOURS if _folds_neighbours(loop, nodes, space, inner) else 1
+        if typical(piece or length) < vectors * team:
+            vectors = 1
+        piece = -(-piece // vectors) * vectors
+        return Arrangement(
+            space, outer, inner, team, threads, loop.blocks, mine, True, piece, vectors=vectors
+        )
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
     if plain and not guarded and usual_rows >= BUSY_THREADS * SIDE_BY_SIDE:
-        vectors = SIDE_BY_SIDE if _in_vectors(loop, nodes, space, outer) else 1
+        vectors = _neighbours(loop, nodes, space, outer)
         dear = vectors > 1 and sum(cost(n) for n in nodes if n.kind == "map") >= DEAR
+        if (
+            not dear and usual_rows < ALL_THREADS * MOST_NEIGHBOURS
+        ):  # (else some threads would have nothing to do)
+            vectors = min(vectors, SIDE_BY_SIDE)
         each, threads = (2 * SIDE_BY_SIDE, DEAR_THREADS) if dear else (SIDE_BY_SIDE, BLOCK_THREADS)
+        each = max(each, vectors)
         blocks = -(-rows // (threads * each))
         return Arrangement(space, outer, inner, 1, threads, blocks, threads, False, 0, each, vectors)
+    vectors = MOST_NEIGHBOURS if _folds_neighbours(loop, nodes, space, inner) else 1
     team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, usual_rows, usual_length)
+    if vectors > 1 and usual_rows * usual_length >= ALL_THREADS * READ_TOGETHER * vectors:
+        team = min(team, _power(usual_length // (READ_TOGETHER * vectors)))
     team = min(team, most)
+    if usual_length < vectors * team:
+        vectors = 1
     needed = _power(usual_rows * team) if is_fixed(rows) else BLOCK_THREADS
     threads = max(team, min(BLOCK_THREADS, most, max(32, needed)))
     teams = threads // team
-    return Arrangement(space, outer, inner, team, threads, -(-rows // teams), teams, False, 0)
+    return Arrangement(
+        space, outer, inner, team, threads, -(-rows // teams), teams, False, 0, vectors=vectors
+    )
 
 
 def arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
@@ -177,34 +198,62 @@ def arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
         teams //= 2
     if not by_blocks:
         blocks, mine = -(-rows // teams), teams
-    whole = length >= SIDE_BY_SIDE * team and length % SIDE_BY_SIDE == 0
-    vectors = SIDE_BY_SIDE if whole and _in_vectors(loop, nodes, space, inner) else 1
+    vectors = _neighbours(loop, nodes, space, inner)
+    of_a_thread = {count: -(-length // (count * team)) * count for count in (MOST_NEIGHBOURS, SIDE_BY_SIDE)}
+    if length < MOST_NEIGHBOURS * team or of_a_thread[MOST_NEIGHBOURS] > of_a_thread[SIDE_BY_SIDE]:
+        vectors = min(vectors, SIDE_BY_SIDE)  # (else some threads would have fewer elements than now)
+    if length < vectors * team or length % vectors:
+        vectors = 1
     return Arrangement(
         space, outer, inner, team, team * teams, blocks, mine, by_blocks, 0, vectors=vectors, keeps=True
     )
 
 
-def _in_vectors(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> bool:
-    """Whether neighbours in all that is stored, and in something that is read, are neighbours in memory."""
-    reads = [n for n in nodes if n.kind == "load" and is_vector(loop, space, dims, n)]
+def _neighbours(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> int:
+    """Return how many neighbours a thread has: of all that is stored, and of something that is read, they are
+    neighbours in memory (1: they are not). Where the same is read everywhere, that matters to halves alone.
+    """
     along = [s for s in loop.stores if any(space.factor(s.where, d) for d in dims)]
-    stores = all(_is_along(loop, space, dims, s.operand, s.where) for s in along)
-    return bool(reads) and stores and (len(dims) == 1 or dims[-1].size % SIDE_BY_SIDE == 0)
+    fills = bool(along) and not any(n.kind == "load" and n.dims for n in nodes)
+    for count in (MOST_NEIGHBOURS, SIDE_BY_SIDE):
+        reads = [n for n in nodes if n.kind == "load" and is_vector(loop, space, dims, n, count)]
+        stores = all(_is_along(loop, space, dims, s.operand, s.where, count) for s in along)
+        widest = max([n.dtype.itemsize for n in (*reads, *(s.node for s in along))], default=0)
+        are_halves = widest * MOST_NEIGHBOURS <= VECTOR_BYTES
+        if count > SIDE_BY_SIDE and not are_halves:
+            continue
+        if (reads or (fills and are_halves)) and stores and (len(dims) == 1 or dims[-1].size % count == 0):
+            return count
+    return 1
 
 
-def is_vector(loop: Loop, space: Space, dims: list[Dim], node: Expression) -> bool:
-    """Whether a load finds neighbours side by side."""
+def _folds_neighbours(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> bool:
+    """Whether threads may fold neighbours in a row of halves, some of which are read at once."""
+    if not dims or loop.serial or not {fold.scope for fold in loop.folds} <= {"row", "rows", "total"}:
+        return False
+    along = set(dims)
+    if any(d in along for store in loop.stores for d, _ in space(store.where)[1]):
+        return False
+    return _neighbours(loop, nodes, space, dims) == MOST_NEIGHBOURS
+
+
+def is_vector(loop: Loop, space: Space, dims: list[Dim], node: Expression, count: int) -> bool:
+    """Whether a load finds so many neighbours side by side."""
     data = node.data
-    return not node.args and not data.conditions and _is_along(loop, space, dims, data.operand, data.where)
+    return (
+        not node.args
+        and not data.conditions
+        and _is_along(loop, space, dims, data.operand, data.where, count)
+    )
 
 
-def _is_along(loop: Loop, space: Space, dims: list[Dim], operand: int, where: Affine) -> bool:
-    """Whether some neighbours lie side by side, and begin where some can be read at once."""
+def _is_along(loop: Loop, space: Space, dims: list[Dim], operand: int, where: Affine, count: int) -> bool:
+    """Whether so many neighbours lie side by side, and begin where they can be read at once."""
     first, terms = space(where)
     steps = [first, *(factor for d, factor in terms if d is not dims[-1])]
     return (
         space.factor(where, dims[-1]) == 1
-        and not any(step % SIDE_BY_SIDE for step in steps)
+        and not any(step % count for step in steps)
         and is_aligned(loop.body.operands[operand])
     )
 

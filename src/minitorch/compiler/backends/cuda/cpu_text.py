@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from minitorch.compiler.backends.cuda.cpu_warps import KEPT_BYTES, cpu_warps, rounded
-from minitorch.compiler.backends.cuda.instructions import INSTRUCTIONS
+from minitorch.compiler.backends.cuda.instructions import ON_A_CPU
 from minitorch.compiler.backends.cuda.operands import find_operand, name_sizes
 from minitorch.compiler.backends.cuda.words import (
     COPY,
@@ -32,7 +32,7 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
 
     backwards: threads and blocks run in the other order, for what depends on the order and must not.
     """
-    parts = [INSTRUCTIONS[name][1] if name in INSTRUCTIONS else text for name, text in kernel.externs.items()]
+    parts = [ON_A_CPU.get(name, text) for name, text in kernel.externs.items()]
     for phase, counters in _phases(kernel.items, ()):
         parts += [*_cpu_phase(kernel, phase, counters), ""]
     if kernel.variables:

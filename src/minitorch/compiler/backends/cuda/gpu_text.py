@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from minitorch.compiler.backends.cuda.gpu_warps import gpu_group_products, gpu_together
-from minitorch.compiler.backends.cuda.instructions import INSTRUCTIONS
+from minitorch.compiler.backends.cuda.instructions import CONVERSIONS, CONVERTED, INSTRUCTIONS, ON_A_CPU
 from minitorch.compiler.backends.cuda.operands import find_operand, name_sizes
 from minitorch.compiler.backends.cuda.words import (
     COPY,
@@ -31,7 +31,7 @@ from minitorch.compiler.ir.sizes import spelled
 def gpu_text(kernels: Sequence[Kernel]) -> str:
     """Return a module of kernels as LLVM text for NVPTX; they are called kernel0, kernel1 …"""
     externs = {
-        name: text for kernel in kernels for name, text in kernel.externs.items() if name not in INSTRUCTIONS
+        name: text for kernel in kernels for name, text in kernel.externs.items() if name not in ON_A_CPU
     }
     parts = [f'target triple = "{TRIPLE}"', *externs.values(), *(f"declare {d}" for d in _REGISTERS)]
     for number, kernel in enumerate(kernels):
@@ -150,12 +150,18 @@ def _gpu_part(kernel: Kernel, numbers: list[int]) -> list[str]:
     return lines
 
 
-def _with_instructions(line: str) -> str:
+def _with_instructions(line: str) -> list[str]:
     """Return a line in which calls of a machine's own instructions are these."""
-    if "@fast." in line:
-        for name, (instruction, _) in INSTRUCTIONS.items():
-            line = line.replace(f"@{name}(", f"{instruction}(")
-    return line
+    if "@fast." not in line:
+        return [line]
+    converted = CONVERTED.fullmatch(line)
+    if converted is not None and converted[2] in CONVERSIONS:
+        result, name, given = converted.groups()
+        first, second = CONVERSIONS[name][0]
+        return [f"  {result}.half = {first.format(given)}", f"  {result} = {second.format(f'{result}.half')}"]
+    for name, (instruction, _) in INSTRUCTIONS.items():
+        line = line.replace(f"@{name}(", f"{instruction}(")
+    return [line]
 
 
 def _gpu_items(
@@ -187,7 +193,7 @@ def _gpu_items(
         elif line == SHOWN:
             yield '  call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()'
         else:
-            yield _with_instructions(line)
+            yield from _with_instructions(line)
 
     for item in items:
         if isinstance(item, Phase):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from minitorch.compiler.backends.llvm import functions
-from minitorch.compiler.backends.llvm.text import Emitter
-from minitorch.compiler.ir.halves import FLOAT32, HALVES
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter
+from minitorch.compiler.ir.halves import FLOAT16, FLOAT32, HALVES
 from minitorch.engine.dtypes import bfloat16
 
 
@@ -19,6 +21,19 @@ def _packing(half: np.dtype, name: str) -> str:
     both = e.op(f"or i32 {low}, {e.op(f'shl i32 {high}, 16')}")
     head = f"define internal i32 @{name}(float %x, float %y) nounwind {{"
     return "\n".join([head, *e.lines, f"  ret i32 {both}", "}"])
+
+
+def _converting(name: str, given: np.dtype, to: np.dtype) -> str:
+    """Return a function between a float32 and a half's bits that does as GPUs do: every nan becomes the same one."""
+    e, narrows = Emitter(), given == FLOAT32
+    e.label("entry")
+    number = functions.emit_function(e, "cast", ["%x"], given, 1, to=to)
+    wide, nan = ("%x", "32767") if narrows else (number, "0x7FFFFFFFE0000000")
+    found = e.op(
+        f"select i1 {e.op(f'fcmp uno float {wide}, {wide}')}, {TYPES[to]} {nan}, {TYPES[to]} {number}"
+    )
+    head = f"define internal {TYPES[to]} @{name}({TYPES[given]} %x) nounwind {{"
+    return "\n".join([head, *e.lines, f"  ret {TYPES[to]} {found}", "}"])
 
 
 # Instructions that are right to two units in the last place, and what they are elsewhere.
@@ -55,7 +70,26 @@ INSTRUCTIONS = {
         "  %r = fdiv float %x, %y\n  ret float %r\n}",
     ),
 }
-FAST = ("maximum", "fast.exp2", "fast.reciprocal", "fast.divide")
+# A float32 as a half's bits and back, right to the bit but for nans, which all become the same one: LLVM's two
+# conversions (it knows which instructions a processor has for them), and what they are elsewhere.
+CONVERSIONS = {
+    "fast.to_bfloat16": (
+        ("fptrunc float {} to bfloat", "bitcast bfloat {} to i16"),
+        _converting("fast.to_bfloat16", FLOAT32, bfloat16) if bfloat16 in HALVES else "",
+    ),
+    "fast.to_float16": (
+        ("fptrunc float {} to half", "bitcast half {} to i16"),
+        _converting("fast.to_float16", FLOAT32, FLOAT16),
+    ),
+    "fast.from_float16": (
+        ("bitcast i16 {} to half", "fpext half {} to float"),
+        _converting("fast.from_float16", FLOAT16, FLOAT32),
+    ),
+}
+CONVERTED = re.compile(r"  (\S+) = call \w+ @(fast\.\w+)\(\w+ (\S+)\)")
+FAST = ("maximum", "fast.exp2", "fast.reciprocal", "fast.divide", *CONVERSIONS)
+# By name, what instructions are on a CPU.
+ON_A_CPU = {name: text for name, (_, text) in (*INSTRUCTIONS.items(), *CONVERSIONS.items())}
 # What a warp multiplies matrices by; slots: as of `Together` in words.py.
 PRODUCTS = {
     "multiply": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,12 +22,13 @@ from minitorch.compiler.backends.cuda.operands import nothing_failed
 from minitorch.compiler.backends.cuda.small_products import VECTOR_BYTES
 from minitorch.compiler.backends.cuda.words import BlockWriter
 from minitorch.compiler.backends.llvm import functions
-from minitorch.compiler.backends.llvm.body import Expression
+from minitorch.compiler.backends.llvm.body import Expression, in_order
 from minitorch.compiler.backends.llvm.control import known, take_apart, when, when_all
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.loops.passes import find_stages
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, memory_type
 from minitorch.compiler.backends.llvm.writer import Shift, Writer
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Dim, total
 from minitorch.compiler.ir.sizes import Size, is_fixed
 
@@ -69,6 +71,8 @@ class LoopWriter:
             -(-total(arrangement.inner) // (arrangement.vectors * arrangement.team)) * arrangement.vectors
         )
         self.kept_count = len(self.keeping.nodes) * self.each if self.keeping is not None else 0
+        sinks = [self.unrounded(store) for store in loop.stores] + [fold.source for fold in loop.folds]
+        self.needed = set(in_order(sinks))
         self.rows = [f for f in loop.folds if f.scope == "row"]
         self.totals = [f for f in loop.folds if f.scope in ("total", "rows")]
         self.has_row: str | None = None  # whether this thread's team has one, where that is not sure
@@ -86,18 +90,59 @@ class LoopWriter:
         e, a = self.e, self.a
         known: list[dict[Any, str]] = [{} for _ in range(count)]
         for node in order:
-            if node.kind == "load" and is_vector(self.loop, a.space, dims, node):
+            if node.kind == "load" and is_vector(self.loop, a.space, dims, node, count):
                 kind = memory_type(node.dtype)
                 place = self.w.pointer(node.data.operand, node.data.where, kind)
                 align = min(node.dtype.itemsize * count, VECTOR_BYTES)
-                whole = e.op(f"load <{count} x {kind}>, ptr {place}, align {align}")
-                for lane, names in enumerate(known):
-                    name = e.op(f"extractelement <{count} x {kind}> {whole}, i32 {lane}")
+                if kind == "i16":
+                    found = self.read_halves(place, count, align)
+                else:
+                    whole = e.op(f"load <{count} x {kind}>, ptr {place}, align {align}")
+                    lanes = range(count)
+                    found = [e.op(f"extractelement <{count} x {kind}> {whole}, i32 {n}") for n in lanes]
+                for name, names in zip(found, known, strict=True):
                     names[node] = e.op(f"trunc i8 {name} to i1") if node.dtype.kind == "b" else name
         return known
 
+    def read_halves(self, place: str, count: int, align: int) -> list[str]:
+        """Read neighbours of 16 bits, two of them as one word: a bfloat16 is widened by one instruction on that."""
+        e, names = self.e, []
+        whole = e.op(f"load <{count // 2} x i32>, ptr {place}, align {align}")
+        for n in range(count // 2):
+            word = e.op(f"extractelement <{count // 2} x i32> {whole}, i32 {n}")
+            names += [e.op(f"trunc i32 {half} to i16") for half in (word, e.op(f"lshr i32 {word}, 16"))]
+        return names
+
+    def unrounded(self, store: Store) -> Expression:
+        """Return what `store_vector` is given: a float32 that it rounds to a half itself, or what is stored."""
+        node = store.node
+        rounds = (node.kind, node.data) == ("map", "cast") and node.dtype in HALVES
+        return node.args[0] if rounds and node.args[0].dtype == FLOAT32 and self.a.vectors > 1 else node
+
     def store_vector(self, store: Store, names: list[str]) -> None:
         """Write a store of neighbours, the first of which is where the writer is."""
+        e, dtype = self.e, store.node.dtype
+        if self.unrounded(store) is store.node:
+            self.store_neighbours(store, names)
+            return
+
+        def exactly() -> None:
+            cast = functions.emit_function
+            self.store_neighbours(store, [cast(e, "cast", [x], FLOAT32, 1, to=dtype) for x in names])
+
+        if len(names) == 1:
+            exactly()
+            return
+        # The instruction that rounds has one nan, without a sign: where there is one, all are rounded once more. (To
+        # look at each by itself would take as many instructions as to compute a cheap function.)
+        nearest = [e.call(f"fast.to_{dtype.name}", "i16", [("float", x)]) for x in names]
+        self.store_neighbours(store, nearest)
+        pairs = zip(names[::2], names[1::2], strict=True)
+        nans = [e.op(f"fcmp uno float {x}, {y}") for x, y in pairs]
+        when(e, functools.reduce(lambda some, one: e.op(f"or i1 {some}, {one}"), nans), exactly)
+
+    def store_neighbours(self, store: Store, names: list[str]) -> None:
+        """Write a store of neighbours as they are."""
         e, count = self.e, len(names)
         dtype, kind = store.node.dtype, memory_type(store.node.dtype)
         if count == 1:
@@ -171,16 +216,21 @@ class LoopWriter:
         stores: list[Store],
         folds: list[LoopFold],
         names: list[str],
+        neighbours: int = 1,
     ) -> list[str]:
         """Write what is done at some places of the loops `dims`; all loads come before the stores.
 
         names: what the folds know, and what they know then is returned. (Those of columns that lie in memory know
-        nothing.)
+        nothing.) neighbours: so many places follow each other, and are read at once.
         """
         w, scopes = self.w, []
-        for place in places:
+        for number, place in enumerate(places):
             w.scopes.append({})
             self.go_to(place, dims)
+            if neighbours > 1:
+                if number % neighbours == 0:
+                    read = self.read_vectors(order, dims, neighbours)
+                w.scopes[-1].update(read[number % neighbours])
             for node in order:
                 if self.inside[node]:
                     self.write_inside(node)

@@ -133,7 +133,8 @@ class _LoopWriter(RowWriter, ColumnWriter):
     def side_by_side(self, numbers: list[str]) -> None:
         """Write some elements; all stores come last, so that no load waits for one."""
         writers, vectors = [], self.a.vectors if len(numbers) > 1 else 1
-        order = in_order([store.node for store in self.loop.stores])
+        sources = [self.unrounded(store) for store in self.loop.stores]
+        order = in_order(sources)
         for place, number in enumerate(numbers):
             self.w = self.writer()
             counters = counters_of(self.e, number, self.a.outer)
@@ -147,5 +148,5 @@ class _LoopWriter(RowWriter, ColumnWriter):
                 self.w.write(node)
         for place in range(0, len(writers), vectors):
             self.w = writers[place]
-            for store in self.loop.stores:
-                self.store_vector(store, [w.single(store.node) for w in writers[place : place + vectors]])
+            for store, source in zip(self.loop.stores, sources, strict=True):
+                self.store_vector(store, [w.single(source) for w in writers[place : place + vectors]])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
-from minitorch.compiler.backends.cuda.arrangement import SIDE_BY_SIDE, Keeping
+from minitorch.compiler.backends.cuda.arrangement import READ_TOGETHER, SIDE_BY_SIDE, Keeping
 from minitorch.compiler.backends.cuda.folds import FLOAT32, kinds, nothing, together
 from minitorch.compiler.backends.cuda.loop_writer import LoopWriter, counters_of
 from minitorch.compiler.backends.llvm.body import Expression, in_order
@@ -106,8 +107,8 @@ class RowWriter(LoopWriter):
         carried = [pair for f in carrying for pair in zip(kinds(f), nothing(f), strict=True)]
         length = total(a.inner)
 
-        def turn(places: list[str], names: list[str]) -> list[str]:
-            return self.at_places(places, a.inner, order, stores, folds, names)
+        def turn(places: list[str], names: list[str], neighbours: int = 1) -> list[str]:
+            return self.at_places(places, a.inner, order, stores, folds, names, neighbours)
 
         def one(counter: str, names: list[str]) -> list[str]:
             return turn([counter], names)
@@ -121,7 +122,9 @@ class RowWriter(LoopWriter):
         long = read <= 2 and typical(length) >= LONG_ROW * a.team
         together_at = LONG_SIDE_BY_SIDE if long else SIDE_BY_SIDE
         span = a.team * together_at
-        if a.piece:
+        if a.vectors > 1:
+            names = self.sweep_neighbours(turn, carried, lane)
+        elif a.piece:
             start = add(e, multiply(e, "%block", a.piece), lane)
             stop = smaller(e, multiply(e, add(e, "%block", "1"), a.piece), f"{length}")
             names = counted_loop(e, start, stop, a.team, carried, one, certain=False)
@@ -137,6 +140,44 @@ class RowWriter(LoopWriter):
                 certain = fixed and a.team == 1
                 names = counted_loop(e, start, f"{length}", a.team, left, one, certain=certain)
         self.leave(carrying, names)
+
+    def sweep_neighbours(
+        self, turn: Callable[..., list[str]], carried: list[tuple[str, str]], lane: str
+    ) -> list[str]:
+        """Write the loop along a row, of which each thread takes neighbours: some several times, then once, then those
+        that are left one by one.
+        """
+        e, a = self.e, self.a
+        length, start, stop = total(a.inner), multiply(e, lane, a.vectors), f"{total(a.inner)}"
+        if a.piece:
+            start = add(e, start, multiply(e, "%block", a.piece))
+            stop = smaller(e, multiply(e, add(e, "%block", "1"), a.piece), stop)
+
+        def several(times: int) -> Callable[[str, list[str]], list[str]]:
+            def one(first: str, names: list[str]) -> list[str]:
+                firsts = [add(e, first, str(k * a.vectors * a.team)) for k in range(times)]
+                places = [add(e, each, str(k)) for each in firsts for k in range(a.vectors)]
+                step = times * a.vectors * a.team
+                return [*turn(places, names[:-1], a.vectors), e.op(f"add i64 {first}, {step}")]
+
+            return one
+
+        known, kinds_known = [name for _, name in carried], [kind for kind, _ in carried]
+        left = length if is_fixed(length) and not a.piece else None  # of the row, where that is known
+        for times in (READ_TOGETHER, 1):
+            step = times * a.vectors * a.team
+            if left is not None and left < (step if times > 1 else 1):
+                continue
+            left = None if left is None else left % step
+            given = [*zip(kinds_known, known, strict=True), ("i64", start)]
+            mine = step - (a.team - 1) * a.vectors  # from a thread's first element to beyond its last
+            before = add(e, stop, str(1 - mine))
+            *known, start = counted_loop(e, start, before, step, given, several(times), certain=False)
+        if not is_fixed(length) or length % a.vectors:
+            given = list(zip(kinds_known, known, strict=True))
+            single = lambda place, names: turn([place], names)
+            known = counted_loop(e, start, stop, 1, given, single, certain=False)
+        return known
 
     def leave(self, folds: list[LoopFold], names: list[str]) -> None:
         """Leave what this thread has folded where others find it."""
@@ -185,7 +226,7 @@ class RowWriter(LoopWriter):
                     after += new
                 names = after
                 for found, store in zip(stored, stores, strict=True):
-                    found.append(w.single(store.node))
+                    found.append(w.single(self.unrounded(store)))
                 w.scopes.pop()
 
             def store_all(place: str = place, stored: list[list[str]] = stored) -> None:
@@ -211,6 +252,8 @@ class RowWriter(LoopWriter):
             slot = keeping.nodes.index(node) * self.each + k
             w.scopes[-1][node] = e.op(f"kept {slot} {TYPES[node.dtype]}")
         for node in keeping.computed[number]:
+            if node not in self.needed:
+                continue
             self.write_inside(node)
             if node in keeping.nodes:
                 slot = keeping.nodes.index(node) * self.each + k

@@ -22,7 +22,8 @@ from minitorch.compiler.backends.llvm.functions.lanes import (
 from minitorch.compiler.ir.halves import HALVES
 
 INF = float("inf")
-FLOAT16, UINT16, UINT32 = np.dtype(np.float16), np.dtype(np.uint16), np.dtype(np.uint32)
+FLOAT16, INT16, INT32 = np.dtype(np.float16), np.dtype(np.int16), np.dtype(np.int32)
+UINT16, UINT32 = np.dtype(np.uint16), np.dtype(np.uint32)
 
 
 # What processors do in their own ways, and NumPy with them: asked here, so that nobody has to know the processor.
@@ -213,6 +214,11 @@ def cast(x: Lanes, to: np.dtype) -> Lanes:
 
 def _from_half(x: Lanes) -> Lanes:
     """A float16's bits as a float32: moved to where a float32 has them, and multiplied by what the exponents differ."""
+    if x.lanes == 1 and "fast.from_float16" in x.emitter.fast:
+        number = x.made(x.emitter.call("fast.from_float16", "float", [("i16", x.name)]), FLOAT32)
+        moved = x.made(x.name, INT16).convert("sext", INT32) << 13
+        nan = x.made(((moved & ~0x70000000) | 0x7F800000).name, UINT32).float_of_bits()  # with x's own bits
+        return where(number.is_nan(), nan, number)
     bits = x.made(x.name, UINT16).convert("zext", UINT32)
     moved = (bits & 0x7FFF) << 13
     number = moved.float_of_bits() * 2.0**112
@@ -223,6 +229,8 @@ def _from_half(x: Lanes) -> Lanes:
 
 def _to_half(x: Lanes) -> Lanes:
     """A float32 as the bits of the nearest float16, of two equally near ones the even one."""
+    if x.lanes == 1 and "fast.to_float16" in x.emitter.fast:
+        return _narrowed(x, "fast.to_float16", FLOAT16, 0x7E00)
     bits = x.bits()
     size = bits & 0x7FFFFFFF
     # Below the smallest normal number an addition rounds: beside 0.5 a float32 has steps of the smallest float16.
@@ -242,10 +250,20 @@ def _from_bfloat16(x: Lanes) -> Lanes:
 
 def _to_bfloat16(x: Lanes, to: np.dtype) -> Lanes:
     """A float32 as the bits of the nearest bfloat16, of two equally near ones the even one."""
+    if x.lanes == 1 and "fast.to_bfloat16" in x.emitter.fast:
+        return _narrowed(x, "fast.to_bfloat16", to, 0x7FC0)
     bits = x.bits()
     number = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     nan = ((bits >> 16) & 0x8000) | 0x7FC0
     half = where((bits & 0x7FFFFFFF) > 0x7F800000, nan, number).convert("trunc", UINT16)
+    return half.made(half.name, to)
+
+
+def _narrowed(x: Lanes, instruction: str, to: np.dtype, nan: int) -> Lanes:
+    """A float32 as the bits of the nearest half by a GPU's instruction, whose nans have no sign."""
+    nearest = x.made(x.emitter.call(instruction, "i16", [("float", x.name)]), UINT16)
+    signed = ((x.bits() >> 16) & 0x8000 | nan).convert("trunc", UINT16)
+    half = where(x.is_nan(), signed, nearest)
     return half.made(half.name, to)
 
 
