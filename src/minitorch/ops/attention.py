@@ -48,15 +48,22 @@ def _seen(weights: Array, blind: Array | None) -> Array:
     return weights if blind is None else np.where(blind, 0.0, weights)
 
 
+def _dropped(weights: Array, kept: Array | None, keep: float) -> Array:
+    """Return weights, or what else there is one of for each, of which some are kept, so many times more."""
+    return weights if kept is None else weights * (kept.astype(weights.dtype) * (1 / keep))
+
+
 def _attention(
     q: Array,
     k: Array,
     v: Array,
     mask: Array | None = None,
     blind: Array | None = None,
+    kept: Array | None = None,
     *,
     scale: float,
     causal: bool,
+    keep: float = 1.0,
 ) -> tuple[Array, Array, Array]:
     """Return what the queries see. For the rules, too, each query's largest score, which is subtracted before exp so
     that nothing overflows, and the logarithm (to base 2) of the sum of e to its scores less that.
@@ -65,21 +72,22 @@ def _attention(
     largest = scores.max(axis=-1)
     powers = np.exp(scores - largest[..., None])
     total = powers.sum(axis=-1)
-    return _seen(powers / total[..., None], blind) @ v, largest, np.log2(total)
+    weights = _dropped(_seen(powers / total[..., None], blind), kept, keep)
+    return weights @ v, largest, np.log2(total)
 
 
 @as_a_whole(0, None, None)
 @takes_narrow
 def _attention_with_rows(
-    q: Array, k: Array, v: Array, mask: Array | None = None, blind: Array | None = None, **how: Any
+    q: Array, k: Array, v: Array, mask: Array | None = None, *others: Array | None, **how: Any
 ) -> tuple[Array, Array, Array]:
     """Compute halves in float32: the numbers of each query, which the rules read, stay so."""
     if q.dtype.itemsize != 2:
-        return _attention(q, k, v, mask, blind, **how)
+        return _attention(q, k, v, mask, *others, **how)
     if mask is not None and mask.dtype == q.dtype:
         mask = mask.astype(np.float32)
     wide_q, wide_k, wide_v = (each.astype(np.float32) for each in (q, k, v))
-    out, *rows = _attention(wide_q, wide_k, wide_v, mask, blind, **how)
+    out, *rows = _attention(wide_q, wide_k, wide_v, mask, *others, **how)
     return out.astype(q.dtype), *rows
 
 
@@ -96,10 +104,12 @@ def _gradients(
     v: Array,
     mask: Array | None = None,
     blind: Array | None = None,
+    kept: Array | None = None,
     g_logarithm: Array | None = None,
     *,
     scale: float,
     causal: bool,
+    keep: float = 1.0,
 ) -> tuple[Array, Array, Array]:
     """Pull back through P V, the softmax P, and Q Kᵀ·scale.
 
@@ -108,12 +118,12 @@ def _gradients(
     scores = _scores(q, k, mask, scale, causal)
     # Again: cheaper than to keep them.
     weights = _seen(np.exp(scores - largest[..., None]) / np.exp2(logarithm)[..., None], blind)
-    weighted = weights * (g @ v.swapaxes(-1, -2))
+    weighted = weights * _dropped(g @ v.swapaxes(-1, -2), kept, keep)
     of_scores = weighted - weights * (g * out).sum(axis=-1, keepdims=True)
     if g_logarithm is not None:
         of_scores = of_scores + weights * (g_logarithm / math.log(2))[..., None]
     dq, dk = of_scores @ (k * scale), of_scores.swapaxes(-1, -2) @ (q * scale)
-    return dq, dk, weights.swapaxes(-1, -2) @ g
+    return dq, dk, _dropped(weights, kept, keep).swapaxes(-1, -2) @ g
 
 
 @takes_narrow
@@ -125,6 +135,7 @@ def _attention_rules(
     v: Array,
     mask: Array | None = None,
     blind: Array | None = None,
+    kept: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Array, Array]:
     # In derivatives of the rules, which read them, each query's numbers have gradients too. That of the largest score
@@ -132,7 +143,7 @@ def _attention_rules(
     g_out, _, g_logarithm = g
     if g_out is None:
         g_out = np.zeros_like(out[0])
-    return _gradients(g_out, *out, q, k, v, mask, blind, g_logarithm, **how)
+    return _gradients(g_out, *out, q, k, v, mask, blind, kept, g_logarithm, **how)
 
 
 ATTENTION = Op(

@@ -17,10 +17,12 @@ from minitorch.compiler.call import launches as launching
 from minitorch.engine import bfloat16, gpu, modes
 from minitorch.engine.node import new_tensor
 from minitorch.nn import functional as F
+from minitorch.nn.functional import attention
 from minitorch.ops import native, recurrent
 from minitorch.ops.op import OPS, UNLISTED
 from minitorch.proof.table import CASES
 from standin import DeviceArray
+from standin_cupy import installed
 from standin_kernels import MachineCodeLauncher, StandinLauncher
 from tensors import weights
 
@@ -1136,20 +1138,91 @@ def test_attention_with_a_mask_is_one_op(launcher, kind, half, monkeypatch):
     assert launches(launcher, lambda: run(*on_device)) <= (11 if half else 7)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_dropout_is_one_op(launcher, dtype, monkeypatch):
+    """Besides what draws: the same elements are kept by a kernel and its gradient's."""
+    installed(monkeypatch)
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    array = np.random.default_rng(0).normal(size=(6, 8, 5)).astype(np.float32)
+    x = there(array).to(getattr(minitorch, dtype)).detach().requires_grad_()
+    numbers = x._data.host.astype(np.float64)
+    rounding = 1e-2 if dtype.endswith("16") else 1e-6
+
+    def run():
+        minitorch.manual_seed(3)
+        x.grad = None
+        y = F.dropout(x, 0.3)
+        y.backward(minitorch.ones_like(y)._data)
+        return y._data.host.astype(np.float64), x.grad.host.astype(np.float64)
+
+    at_first = run()
+    for _ in range(3):
+        y, gradient = run()
+    assert 0.6 < (y != 0).mean() < 0.8
+    np.testing.assert_array_equal(y != 0, at_first[0] != 0)
+    np.testing.assert_allclose(y, (y != 0) * numbers / 0.7, rtol=rounding)
+    np.testing.assert_allclose(gradient, (y != 0) / 0.7, rtol=rounding)
+    assert launches(launcher, run) == 2
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("kind", [None, "causal", *MASKS])
+def test_attention_that_drops_is_one_op(launcher, kind, half, monkeypatch):
+    """The same is dropped as where it is composed of other ops."""
+    installed(monkeypatch)
+    if half:
+        pytest.importorskip("ml_dtypes")
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=(2, n, 2, 32)).astype(np.float32) for n in (40, 48, 48)]
+    options = {"dropout_p": 0.3, "is_causal": kind == "causal"}
+    if kind in MASKS:
+        options["attn_mask"] = there(MASKS[kind](draw))
+    tensors = [there(each) for each in arrays]
+    if half:
+        tensors = [each.bfloat16() for each in tensors]
+    tensors = [each.detach().requires_grad_() for each in tensors]
+
+    def run():
+        minitorch.manual_seed(1)
+        for each in tensors:
+            each.grad = None
+        out = F.scaled_dot_product_attention(*[each.transpose(1, 2) for each in tensors], **options)
+        out.backward(minitorch.ones_like(out)._data)
+        return [each.host.astype(np.float32) for each in (out._data, *[each.grad for each in tensors])]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(attention, "_is_one_op", lambda *given: False)
+        wanted = run()
+    for _ in range(4):
+        found = run()
+    for mine, other in zip(found, wanted, strict=True):
+        assert np.abs(mine - other).max() < (3e-2 if half else 1e-5) * np.abs(other).max()
+    with asked(monkeypatch) as noted:
+        run()
+    assert set(noted) <= {"copy", "ones_like"}
+    assert launches(launcher, run) <= (9 if kind in MASKS else 4)
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
 @pytest.mark.parametrize("kind", MASKS)
-def test_attention_with_a_mask_is_differentiated_twice(launcher, kind):
+def test_attention_with_a_mask_is_differentiated_twice(launcher, kind, dropout_p, monkeypatch):
+    installed(monkeypatch)
     draw = np.random.default_rng(0)
     arrays = [draw.normal(size=(2, 2, n, 8)).astype(np.float32) for n in (40, 48, 48)]
-    mask = MASKS[kind](draw)
+    tensors, mask = [there(each, requires_grad=True) for each in arrays], there(MASKS[kind](draw))
 
-    def run(make):
-        tensors = [make(each).requires_grad_() for each in arrays]
-        out = F.scaled_dot_product_attention(*tensors, attn_mask=make(mask))
+    def run():
+        minitorch.manual_seed(1)
+        out = F.scaled_dot_product_attention(*tensors, attn_mask=mask, dropout_p=dropout_p)
         first = minitorch.autograd.grad(out.square().sum(), tensors, create_graph=True)
         second = minitorch.autograd.grad(sum((each * each).sum() for each in first), tensors)
-        return [getattr(each._data, "host", each._data) for each in (*first, *second)]
+        return [each._data.host for each in (*first, *second)]
 
-    for mine, other in zip(run(there), run(minitorch.tensor), strict=True):
+    found = run()
+    monkeypatch.setattr(attention, "_is_one_op", lambda *given: False)
+    for mine, other in zip(found, run(), strict=True):
         assert np.abs(mine - other).max() < 1e-4 * np.abs(other).max()
 
 

@@ -17,9 +17,10 @@ from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply, apply_many
 from minitorch.engine.recording import recordings
 from minitorch.functions import cat, pad, where
-from minitorch.nn.functional.dropout import dropout
+from minitorch.nn.functional.dropout import dropout, numbers_drawn
 from minitorch.nn.functional.linear import linear
 from minitorch.ops.attention import ATTENDED, ATTENTION, without_blind_rows
+from minitorch.ops.dropping import are_kept
 from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, zeros
 from minitorch.tensor import Tensor
@@ -49,13 +50,11 @@ def scaled_dot_product_attention(
     tensor([1., 0., 0.])
     """
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
-    if not dropout_p and _is_one_op(q, k, v, 3 if enable_gqa else 2):
+    if 0 <= dropout_p < 1 and _is_one_op(q, k, v, 3 if enable_gqa else 2):
         scale = _scale_of(q) if scale is None else float(scale)
-        if attn_mask is None:
-            return _as_one_op(q, k, v, scale=scale, causal=bool(is_causal))
-        mask = as_tensor(attn_mask)
-        if not is_causal and _is_one_op_with(mask, q, k):
-            return _masked(q, k, v, mask, scale)
+        mask = None if attn_mask is None else as_tensor(attn_mask)
+        if mask is None or (not is_causal and _is_one_op_with(mask, q, k)):
+            return _as_one_op(q, k, v, mask, dropout_p, scale=scale, causal=bool(is_causal))
     return _composed(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
@@ -101,18 +100,20 @@ def _composed(
     return weights @ v
 
 
-def _masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """Compute it as one op with a mask, without the rows that leave nothing: such queries are blind, and get 0."""
-    array = mask._data if mask._data.dtype.kind == "b" else cast(mask, q.dtype)._data
-    left, blind = map(new_tensor, without_blind_rows(array))
-    return _as_one_op(q, k, v, left, blind, scale=scale, causal=False)
-
-
-def _as_one_op(q: Tensor, k: Tensor, v: Tensor, *mask: Tensor, **how: Any) -> Tensor:
+def _as_one_op(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, **how: Any) -> Tensor:
+    """Compute it as one op; of a mask without the rows that leave nothing: such queries are blind, and get 0."""
+    inputs: list[Any] = [q, k, v]
+    if mask is not None:
+        array = mask._data if mask._data.dtype.kind == "b" else cast(mask, q.dtype)._data
+        inputs += map(new_tensor, without_blind_rows(array))
+    if dropout_p:
+        drawn = numbers_drawn(q, (*q.shape[:-1], k.shape[-2]))
+        inputs += [None] * (5 - len(inputs)) + [new_tensor(are_kept(drawn, keep=1 - dropout_p))]
+        how["keep"] = 1 - dropout_p
     wanted = q._requires_grad or k._requires_grad or v._requires_grad
     if recordings or (wanted and current().enabled):
-        return apply_many(ATTENTION, q, k, v, *mask, **how)[0]
-    return apply(ATTENDED, q, k, v, *mask, **how)
+        return apply_many(ATTENTION, *inputs, **how)[0]
+    return apply(ATTENDED, *inputs, **how)
 
 
 def _is_one_op(q: Tensor, k: Tensor, v: Tensor, least: int) -> bool:

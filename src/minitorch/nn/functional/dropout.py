@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import new_tensor
+from minitorch.engine.record import apply
+from minitorch.ops.dropping import DROPOUT
+from minitorch.ops.native import is_of_device
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 from minitorch.tensor.generator import generator_of
@@ -28,10 +32,15 @@ def _check(p: float, name: str) -> None:
 
 def _kept(x: Tensor, p: float, shape: tuple[int, ...] | None) -> Any:
     """Draw which elements of x (or of a shape) stay, each with probability 1 - p, in the order of memory."""
+    return numbers_drawn(x, shape) < 1 - p
+
+
+def numbers_drawn(x: Tensor, shape: tuple[int, ...] | None = None) -> Any:
+    """Draw a number for each element of x (or of a shape), from (0, 1] on a GPU and [0, 1) elsewhere."""
     count = x.numel() if shape is None else math.prod(shape)
     length = (*(x.shape if shape is None else shape), 1)[0]
-    kept = generator_of(x.device).uniforms_of_rows(count, length, np.dtype(np.float64)) < 1 - p
-    return laid_out_like(kept, x._data) if shape is None else kept.reshape(shape)
+    drawn = generator_of(x.device).uniforms_of_rows(count, length, np.dtype(np.float64))
+    return laid_out_like(drawn, x._data) if shape is None else drawn.reshape(shape)
 
 
 def _beside(mask: Any, x: Tensor) -> Tensor:
@@ -44,6 +53,8 @@ def _drop(x: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
         return x * 1.0  # nothing is drawn
     if p == 1:
         return x * 0.0
+    if shape is None and is_of_device(x._array) and kind_of(x.dtype) == "f":
+        return apply(DROPOUT, x, new_tensor(numbers_drawn(x)), keep=1 - p)
     return x * _beside(_kept(x, p, shape) * (1 / (1 - p)), x)
 
 
