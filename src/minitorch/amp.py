@@ -23,7 +23,8 @@ from minitorch.engine import dtypes, modes
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import unless
-from minitorch.ops.native import MOST_TOGETHER, is_of_device, natively_there, update_there
+from minitorch.ops.native import MOST_TOGETHER, natively_there
+from minitorch.ops.scaling import multiply_all
 from minitorch.ops.sparse import Coo
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import has_gpu
@@ -364,19 +365,10 @@ class GradScaler:
 
 def _unscaled(gradients: list[Any], inverse: Any) -> Any:
     """Multiply gradients by a number; return whether an infinity or nan is among them then (None: there are none)."""
-    if is_of_device(inverse):
-        update_there(_multiplied, [[g, inverse] for g in gradients], ())
-    else:
-        for g in gradients:
-            _multiplied([g, inverse], ())
+    multiply_all(gradients, inverse)
     some = [g for g in gradients if g.size]
     flags = [_are_finite(some[i : i + MOST_TOGETHER]) for i in range(0, len(some), MOST_TOGETHER)]
     return _not_all(np.stack(flags)) if flags else None
-
-
-def _multiplied(arrays: list[Any], numbers: tuple[Any, ...]) -> None:
-    g, factor = arrays
-    np.multiply(g, factor, out=g, casting="same_kind")
 
 
 @natively_there

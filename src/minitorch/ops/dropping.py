@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitorch.ops.native import ELEMENTWISE, natively_there
+from minitorch.ops.native import ELEMENTWISE, natively_there, takes_looks
 from minitorch.ops.op import Array, Op
 
 
@@ -18,8 +18,8 @@ def _dropped(x: Array, drawn: Array, *, keep: float) -> Array:
 
 DROPOUT = Op(
     "dropout",
-    _dropped,
-    lambda g, out, x, drawn, *, keep: _dropped(g, drawn, keep=keep),
+    takes_looks(_dropped),
+    takes_looks(lambda g, out, x, drawn, *, keep: _dropped(g, drawn, keep=keep)),
     None,
     native=True,
     elementwise=True,

@@ -1226,6 +1226,26 @@ def test_attention_with_a_mask_is_differentiated_twice(launcher, kind, dropout_p
         assert np.abs(mine - other).max() < 1e-4 * np.abs(other).max()
 
 
+def test_attention_with_shared_heads_is_one_op(launcher, monkeypatch):
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=(2, heads, 40, 32)).astype(np.float32) for heads in (4, 2, 2)]
+
+    def run(make):
+        tensors = [make(each).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*tensors, is_causal=True, enable_gqa=True)
+        out.backward(make(np.ones(out.shape, np.float32))._data)
+        return [out._data, *[each.grad for each in tensors]]
+
+    for _ in range(3):
+        found = run(there)
+    for mine, other in zip(found, run(minitorch.tensor), strict=True):
+        assert np.abs(mine.host - other).max() < 1e-5 * np.abs(other).max()
+    with asked(monkeypatch) as noted:
+        run(there)
+    assert "__matmul__" not in noted
+
+
 @pytest.mark.parametrize(("shape", "options"), [((4,), {}), ((5, 8), {"enable_gqa": True})])
 def test_attention_refuses_on_a_device_what_it_refuses_elsewhere(launcher, shape, options):
     said = []

@@ -12,6 +12,7 @@ import pytest
 import minitorch
 from asked_of_device import asked
 from compiled import BACKENDS
+from minitorch import nn
 from minitorch.compiler.backends.cuda import finding_attention
 from minitorch.compiler.call import eager_backend
 from minitorch.engine.gpu import on_host
@@ -236,3 +237,67 @@ def test_nothing_is_changed_if_one_parameter_is_no_leaf():
         steps.step()
     assert (first.data == 1).all()
     assert not steps.state
+
+
+def convolutions(device):
+    """A step of a conv net with pooling, whose gradients are clipped; its loss, and the norm they had."""
+    minitorch.manual_seed(0)
+    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)]
+    layers += [nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5))
+    images, labels = minitorch.randn(4, 3, 12, 12), minitorch.randint(0, 5, (4,))
+    model, images, labels = model.to(device), images.to(device), labels.to(device)
+    optimizer = minitorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(images), labels, label_smoothing=0.1)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        return loss, norm
+
+    return step
+
+
+def encoder(device):
+    """A step of a transformer's encoder, of sequences that are padded; it drops, and its gradients are clipped."""
+    minitorch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.1, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2).to(device)
+    x, padding = minitorch.randn(4, 12, 32).to(device), (minitorch.arange(12) > 8).expand(4, 12).to(device)
+    optimizer = minitorch.optim.AdamW(model.parameters())
+
+    def step():
+        optimizer.zero_grad()
+        loss = (model(x, src_key_padding_mask=padding) ** 2).mean()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss, norm
+
+    return step
+
+
+def test_pooling_and_clipping_are_kernels(launcher, monkeypatch):
+    on_device, here = convolutions("cuda"), convolutions("cpu")
+    for _ in range(6):
+        found, expected = on_device(), here()
+        for mine, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(on_host(mine._data), other._data, rtol=1e-4)
+    with asked(monkeypatch) as noted:
+        on_device()
+    # Gradients of convolutions are copied, running averages written.
+    assert set(noted) <= {"__setitem__", "copy", "ones_like"}
+
+
+def test_an_encoder_with_padding_leaves_little_to_the_library(launcher, monkeypatch):
+    """The host waits for nothing, and no weights of attention are written."""
+    step = encoder("cuda")
+    for _ in range(6):
+        loss, norm = step()
+    assert np.isfinite([on_host(each._data) for each in (loss, norm)]).all()
+    with asked(monkeypatch) as noted:
+        step()
+    assert set(noted) <= {"add", "astype", "copy", "ones_like", "where"}
+    assert len(noted) < 12

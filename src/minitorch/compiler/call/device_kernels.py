@@ -34,7 +34,10 @@ from minitorch.engine.watch import owner_of
 from minitorch.ops.narrow import is_narrow
 from minitorch.ops.native import ANY, ELEMENTWISE, first_of
 
-DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
+# (uint8: at which place of its window a pooling found the largest, too.)
+DTYPES = frozenset(
+    np.dtype(t) for t in (np.float32, np.float64, np.uint8, np.int32, np.int64, np.bool_)
+).union(HALVES)
 MOST_QUICK = 4096  # that are found without a second look
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
 # Elements after which large arrays of the same lengths, one of many, are worth a kernel of their own.

@@ -50,6 +50,8 @@ def scaled_dot_product_attention(
     tensor([1., 0., 0.])
     """
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
+    if enable_gqa and min(q.ndim, k.ndim, v.ndim) > 2:
+        k, v = (_shared_heads("scaled_dot_product_attention", q, part) for part in (k, v))
     if 0 <= dropout_p < 1 and _is_one_op(q, k, v, 3 if enable_gqa else 2):
         scale = _scale_of(q) if scale is None else float(scale)
         mask = None if attn_mask is None else as_tensor(attn_mask)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import types
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.node import new_tensor
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, violated
+from minitorch.ops.scaling import factor_for, multiply_all, total_norm
 from minitorch.tensor import Tensor
 
 
@@ -32,8 +32,7 @@ def get_total_norm(
     order = float(norm_type)
     with np.errstate(all="ignore"):  # an overflow is an answer here, and error_if_nonfinite asks for it
         dtype = np.result_type(*(array.dtype for array in arrays))
-        norms = np.stack([_norm(array, order).astype(dtype) for array in arrays])
-        total = _norm(norms, order).astype(dtype)
+        total = total_norm(arrays, order, dtype)
     if error_if_nonfinite and violated(~np.isfinite(total)):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite ({total}), so it cannot be "
@@ -53,11 +52,12 @@ def clip_grads_with_norm_(
     """
     total = total_norm._data if isinstance(total_norm, Tensor) else np.asarray(total_norm)
     with np.errstate(all="ignore"):
-        factor = np.minimum(float(max_norm) / (total + 1e-6), 1)
-        if certain(factor == 1):
-            return
-        for gradient in _gradients(parameters):
-            np.multiply(gradient, factor.astype(gradient.dtype), out=gradient)
+        factor = factor_for(total, most=float(max_norm))
+        if is_of_device(factor):  # (to look whether it is 1, the host would wait)
+            multiply_all(_gradients(parameters), factor)
+        elif not certain(factor == 1):
+            for gradient in _gradients(parameters):
+                np.multiply(gradient, factor.astype(gradient.dtype), out=gradient)
 
 
 def clip_grad_norm_(
@@ -100,21 +100,6 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
         np.clip(gradient, -bound, bound, out=gradient)
 
 
-def _norm(array: np.ndarray, order: float) -> Any:
-    flat = np.abs(array.reshape(-1))
-    if not flat.size:
-        return flat.sum()
-    if order == 2.0:
-        return np.sqrt(flat @ flat)
-    if order == math.inf:
-        return flat.max()
-    if order == -math.inf:
-        return flat.min()
-    if order == 0.0:
-        return (flat != 0).sum()
-    return (flat**order).sum() ** (1.0 / order)
-
-
 def _listed(parameters: Any) -> list[Tensor]:
     chosen = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     for p in chosen:
@@ -123,7 +108,7 @@ def _listed(parameters: Any) -> list[Tensor]:
     return chosen
 
 
-def _gradients(parameters: Any) -> Iterable[np.ndarray]:
+def _gradients(parameters: Any) -> list[np.ndarray]:
     # p.grad gives each parameter an array of its own: the engine may share one among several.
     return [gradient for p in _listed(parameters) if (gradient := own_gradient(p)) is not None]
 
