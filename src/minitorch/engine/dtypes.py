@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
 
 def is_bfloat16(dtype: DType) -> bool:
     """Tell whether a dtype is bfloat16: not one of NumPy's own, but of the package ml_dtypes."""
-    return dtype.kind == "V" and dtype.name == "bfloat16"
+    return dtype.kind == "V" and dtype.type.__name__ == "bfloat16"  # (`dtype.name` takes ten times as long)
 
 
 def kind_of(dtype: DType) -> str:

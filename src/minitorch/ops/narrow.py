@@ -20,7 +20,7 @@ def is_narrow(thing: Any) -> bool:
     (False, False)
     """
     dtype = getattr(thing, "dtype", None)
-    return dtype is not None and dtype.kind == "V" and dtype.name == "bfloat16"
+    return dtype is not None and dtype.kind == "V" and dtype.type.__name__ == "bfloat16"
 
 
 def widened(thing: Any) -> Any:
