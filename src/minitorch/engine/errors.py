@@ -12,6 +12,7 @@ import numpy as np
 
 from minitorch.engine import gpu, versions, watch
 from minitorch.engine.modes import current
+from minitorch.engine.node import Node
 from minitorch.engine.reads import RESULT, reads_values
 from minitorch.engine.recording import recordings
 
@@ -126,9 +127,14 @@ def check_unchanged(order: Sequence[Any], boundary: Collection[Any]) -> None:
     if oldest >= watch.last_change():
         return
     suspects = watch.changed_after(oldest)
-    for node in order if suspects else ():
+    if not suspects or _surely_unchanged(order, suspects):
+        return
+    for node in order:
         op = node._operation
-        if op is None or node in boundary or _surely_unchanged(node, suspects):
+        if op is None or node in boundary:
+            continue
+        made_of = [each for each in node._inputs if isinstance(each, Node) and each._requires_grad]
+        if _surely_unchanged([node, *made_of], suspects):
             continue
         for position, tensor in enumerate((node, *node._inputs), start=RESULT):
             if not hasattr(tensor, "_data"):
@@ -149,28 +155,37 @@ def check_unchanged(order: Sequence[Any], boundary: Collection[Any]) -> None:
                 )
 
 
-def _surely_unchanged(node: Any, suspects: set[int]) -> bool:
-    """Tell at first sight whether nothing that a node's rules may read has changed; False: look more closely."""
+def _surely_unchanged(order: Sequence[Any], suspects: set[int]) -> bool:
+    """Tell at first sight whether nothing that rules of these nodes may read has changed; False: look more closely."""
     if versions.renewed or recordings:
         return False
-    for tensor in (node, *node._inputs):
-        array = getattr(tensor, "_array", None)
-        if id(tensor) in suspects:
+    for node in order:
+        if _is_suspect(node, suspects):
             return False
-        for each in array if isinstance(array, list) else (array,):
-            if each.__class__ is np.ndarray and each.base is None:
-                if id(each) in suspects:
-                    return False
-            elif each is not None and id(watch.owner_of(each)) in suspects:
+        for each in node._inputs:  # (what requires a gradient is one of the nodes itself)
+            if isinstance(each, Node) and not each._requires_grad and _is_suspect(each, suspects):
                 return False
-    for value in node._attributes.values():
-        if isinstance(value, np.ndarray):
-            return False
-        if isinstance(value, tuple):
-            for piece in value:
-                if isinstance(piece, np.ndarray):
-                    return False
+        for value in node._attributes.values():
+            if isinstance(value, np.ndarray):
+                return False
+            if isinstance(value, tuple):
+                for piece in value:
+                    if isinstance(piece, np.ndarray):
+                        return False
     return True
+
+
+def _is_suspect(tensor: Any, suspects: set[int]) -> bool:
+    """Tell whether a tensor, or memory that it looks at, is among those that were changed."""
+    array = tensor._array
+    if id(tensor) in suspects:
+        return True
+    for each in array if isinstance(array, list) else (array,):
+        if each is not None:
+            owner = each if getattr(each, "base", None) is None else watch.owner_of(each)
+            if id(owner) in suspects:
+                return True
+    return False
 
 
 def _overwritten(node: Any, position: int, tensor: Any) -> str:

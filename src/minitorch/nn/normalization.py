@@ -10,12 +10,14 @@ from typing import Any
 
 from minitorch import creation
 from minitorch.engine.recording import number
+from minitorch.engine.watch import touch
 from minitorch.functions import stack
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.layer import NEEDED, FunctionLayer, takes
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
+from minitorch.ops.native import is_of_device, update_there
 from minitorch.tensor import Tensor
 
 __all__ = [
@@ -110,6 +112,20 @@ class _ChannelNorm(_Norm):
         )
 
 
+def _count(batches: Tensor) -> None:
+    """Make a number of batches one more, in place."""
+    if is_of_device(batches._data):  # one launch, instead of a sum's and of a copy's
+        update_there(_one_more, [[batches._data]], ())
+        touch(batches._data, "x.add_(y)")
+    else:
+        batches.add_(1)
+
+
+def _one_more(arrays: list[Any], _: tuple[Any, ...]) -> None:
+    (count,) = arrays
+    count += 1
+
+
 class _BatchNorm(_ChannelNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Normalise each channel over the batch while training, by the running statistics after eval()."""
@@ -121,7 +137,7 @@ class _BatchNorm(_ChannelNorm):
             )
         share = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
+            _count(self.num_batches_tracked)
             if self.momentum is None:  # the plain average of all batches so far
                 share = 1.0 / number(self.num_batches_tracked._data)
         own = self.training or (self.running_mean is None and self.running_var is None)

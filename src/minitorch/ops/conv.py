@@ -17,15 +17,16 @@ same pair is taken away, so that output_padding is simply less taken away behind
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from minitorch.ops import pieces
 from minitorch.ops.narrow import takes_narrow
-from minitorch.ops.native import BATCH, FIRST, is_of_device, natively, natively_there
+from minitorch.ops.native import BATCH, FIRST, is_of_device, kernels_as_of, natively, natively_there
 from minitorch.ops.op import Array, Op, zeros
 
 Sizes = tuple[int, ...]
@@ -355,23 +356,21 @@ _depthwise_weight = natively(_by_taps_weight, BATCH, _depthwise_columns_weight)
 # --- the three ops --------------------------------------------------------------------------------
 
 
-def _convolution(
-    x: Array,
-    w: Array,
-    bias: Array | None = None,
-    *,
-    stride: Sizes,
-    padding: Pairs,
-    dilation: Sizes,
-    groups: int,
-) -> Array:
-    kernel = w.shape[2:]
-    if x.shape[1] == w.shape[0] == groups and not _is_plain(kernel, stride, padding):
+def _but_groups(how: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in how.items() if name != "groups"}
+
+
+# (What kernels of a device compute as a whole is handed on as it is given: they are known by that.)
+
+
+def _convolution(x: Array, w: Array, *bias: Array | None, **how: Any) -> Array:
+    kernel, groups = w.shape[2:], how["groups"]
+    plain = _is_plain(kernel, how["stride"], how["padding"])
+    if x.shape[1] == w.shape[0] == groups and not plain:
         taken = w.reshape((groups, math.prod(kernel)))
-        return _depthwise(x, taken, bias, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-    alone = _is_plain(kernel, stride, padding) and not is_of_device(x)
-    way = _by_columns if alone else _convolved
-    return way(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        return _depthwise(x, taken, *bias, kernel=kernel, **_but_groups(how))
+    way = _by_columns if plain and not is_of_device(x) else _convolved
+    return way(x, w, *bias, **how)
 
 
 def _by_columns(
@@ -405,17 +404,14 @@ def _by_columns(
     return out
 
 
-def _convolution_transpose(
-    y: Array, w: Array, *, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
-) -> Array:
-    kernel = w.shape[2:]
-    if y.shape[1] == w.shape[0] == groups and w.shape[1] == 1 and not _is_plain(kernel, stride, padding):
+def _convolution_transpose(y: Array, w: Array, **how: Any) -> Array:
+    kernel, groups = w.shape[2:], how["groups"]
+    plain = _is_plain(kernel, how["stride"], how["padding"])
+    if y.shape[1] == w.shape[0] == groups and w.shape[1] == 1 and not plain:
         taken = w.reshape((groups, math.prod(kernel)))
-        how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-        return _depthwise_transposed(y, taken, **how)
-    alone = _is_plain(kernel, stride, padding) and not is_of_device(y)
-    way = _from_columns if alone else _convolved_transposed
-    return way(y, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        return _depthwise_transposed(y, taken, kernel=kernel, **_but_groups(how))
+    way = _from_columns if plain and not is_of_device(y) else _convolved_transposed
+    return way(y, w, **how)
 
 
 def _from_columns(
@@ -441,15 +437,13 @@ def _from_columns(
     return out
 
 
-def _convolution_weight(
-    x: Array, y: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
-) -> Array:
-    if x.shape[1] == y.shape[1] == groups and not _is_plain(kernel, stride, padding):
-        how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-        return _depthwise_weight(x, y, **how).reshape((groups, 1, *kernel))
-    alone = _is_plain(kernel, stride, padding) and not is_of_device(x)
-    way = _columns_weight if alone else _convolved_weight
-    return way(x, y, kernel=kernel, stride=stride, padding=padding, dilation=dilation, groups=groups)
+def _convolution_weight(x: Array, y: Array, **how: Any) -> Array:
+    kernel, groups = how["kernel"], how["groups"]
+    plain = _is_plain(kernel, how["stride"], how["padding"])
+    if x.shape[1] == y.shape[1] == groups and not plain:
+        return _depthwise_weight(x, y, **_but_groups(how)).reshape((groups, 1, *kernel))
+    way = _columns_weight if plain and not is_of_device(x) else _convolved_weight
+    return way(x, y, **how)
 
 
 def _columns_weight(
@@ -470,6 +464,17 @@ def _columns_weight(
         results = grid.spread(y[part]).reshape((groups, outputs, -1))
         total += results @ columns.swapaxes(1, 2)
     return total.reshape(shape)
+
+
+# Large ones by native kernels, in which a product reads its windows where they lie; NumPy lays them out as columns. On
+# a device those of single elements are kernels' too: a library for convolutions has other ways than one for products.
+_convolved = natively(lambda *arrays, **how: CONVOLUTION(*arrays, **how), FIRST, _by_columns)
+_convolved_transposed = natively(
+    lambda *arrays, **how: CONVOLUTION_TRANSPOSE(*arrays, **how), FIRST, _from_columns
+)
+_convolved_weight = natively(
+    lambda *arrays, **how: CONVOLUTION_WEIGHT(*arrays, **how), BATCH, _columns_weight
+)
 
 
 def _convolution_x(
@@ -498,20 +503,38 @@ def _summed(g: Array) -> Array:
     return g.sum(axis=(0, *range(2, g.ndim)))
 
 
+def _whole_there(rule: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a rule for which a device's kernels are known as a whole: the host looks up nothing else on the way.
+
+    Not where each channel has a kernel of its own, nor where arrays lie in another order: parts of the rule have ways
+    for these.
+    """
+    there = natively_there(lambda *arrays, **how: rule(*arrays, **how))
+
+    @functools.wraps(there)
+    def run(*arrays: Array, **how: Any) -> Array:
+        lie_there = all(is_of_device(each) and each.flags.c_contiguous for each in arrays)
+        if lie_there and how["groups"] < arrays[3].shape[0]:
+            return there(*arrays, **how)
+        return rule(*arrays, **how)
+
+    return run
+
+
 # All that they call are kernels on a device.
 CONVOLUTION: Op = Op(
     "convolution",
-    takes_narrow(_convolution),
-    takes_narrow(_convolution_x),
-    takes_narrow(_convolution_w),
-    takes_narrow(lambda g, out, x, w, bias, **how: _summed(g)),
+    kernels_as_of(_convolved, _convolution),
+    _whole_there(_convolution_x),
+    _whole_there(_convolution_w),
+    _whole_there(lambda g, out, x, w, bias, **how: _summed(g)),
     whole=True,
 )
 CONVOLUTION_TRANSPOSE: Op = Op(
     "convolution_transpose",
-    takes_narrow(_convolution_transpose),
-    takes_narrow(lambda g, out, y, w, **how: CONVOLUTION(g, w, **how)),
-    takes_narrow(lambda g, out, y, w, **how: CONVOLUTION_WEIGHT(g, y, kernel=w.shape[2:], **how)),
+    kernels_as_of(_convolved_transposed, _convolution_transpose),
+    _whole_there(lambda g, out, y, w, **how: CONVOLUTION(g, w, **how)),
+    _whole_there(lambda g, out, y, w, **how: CONVOLUTION_WEIGHT(g, y, kernel=w.shape[2:], **how)),
     whole=True,
 )
 
@@ -534,20 +557,10 @@ def _weight_x(
 
 CONVOLUTION_WEIGHT: Op = Op(
     "convolution_weight",
-    takes_narrow(_convolution_weight),
+    kernels_as_of(_convolved_weight, _convolution_weight),
     takes_narrow(_weight_x),
     takes_narrow(lambda g, out, x, y, *, kernel, **how: CONVOLUTION(x, g, **how)),
     whole=True,
-)
-
-# Large ones by native kernels, in which a product reads its windows where they lie; NumPy lays them out as columns. On
-# a device those of single elements are kernels' too: a library for convolutions has other ways than one for products.
-_convolved = natively(lambda *arrays, **how: CONVOLUTION(*arrays, **how), FIRST, _by_columns)
-_convolved_transposed = natively(
-    lambda *arrays, **how: CONVOLUTION_TRANSPOSE(*arrays, **how), FIRST, _from_columns
-)
-_convolved_weight = natively(
-    lambda *arrays, **how: CONVOLUTION_WEIGHT(*arrays, **how), BATCH, _columns_weight
 )
 
 # --- the columns by themselves --------------------------------------------------------------------

@@ -102,11 +102,14 @@ def _normalize(
     axes: Sequence[int],
     eps: float,
     centre: bool,
+    along: int | None = None,
 ) -> tuple[Array, Array, Array]:
     """Return x normalised over `axes`, scaled and shifted; and the mean and (biased) variance that were used.
 
-    Without `centre` the mean is taken to be 0: what is left is RMS normalisation.
+    Without `centre` the mean is taken to be 0: what is left is RMS normalisation. along: which axis of x is that of
+    weight and bias, which have one; None: they broadcast against x.
     """
+    weight, bias = beside(x, weight, along), beside(x, bias, along)
     count = max(count_of(x.shape, axes), 1)
     if centre:
         mean = total(x, axis=axes, keepdims=True) / count
@@ -137,6 +140,7 @@ def _normalize_rules(
     axes: Sequence[int],
     eps: float,
     centre: bool,
+    along: int | None = None,
 ) -> tuple[Array | None, ...]:
     """Pull back through y = (x - μ)·s with s = (v + ε)^-½, and through μ and v, which depend on x too.
 
@@ -147,6 +151,8 @@ def _normalize_rules(
     given, g_mean, g_variance = g
     g_out: Array = np.zeros_like(x) if given is None else given
     _, mean, variance = out
+    given_weight, given_bias = weight, bias
+    weight, bias = beside(x, weight, along), beside(x, bias, along)
     count = max(count_of(x.shape, axes), 1)
     s = 1 / np.sqrt(variance + eps)
     y = _times(x - mean, s) if centre else x * s  # again: cheaper than to keep it
@@ -176,7 +182,20 @@ def _normalize_rules(
         dx = _plus(dx, (-(s * sums) if g_mean is None else g_mean - s * sums) / count)
     if bias is not None and d_bias is None:
         d_bias = _summed_over(g_out, bias)
+    if along is not None:
+        d_weight, d_bias = _like(d_weight, given_weight), _like(d_bias, given_bias)
     return dx, d_weight, d_bias
+
+
+def beside(x: Array, member: Array | None, along: int | None) -> Array | None:
+    """Return a weight or bias so that it broadcasts against x."""
+    if member is None or along is None:
+        return member
+    return member.reshape(tuple([n if axis == along else 1 for axis, n in enumerate(x.shape)]))
+
+
+def _like(gradient: Array | None, member: Array | None) -> Array | None:
+    return None if gradient is None or member is None else gradient.reshape(member.shape)
 
 
 def _total(x: Array, axes: tuple[int, ...]) -> Array:

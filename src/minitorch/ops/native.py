@@ -228,6 +228,15 @@ def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..
     return short
 
 
+def kernels_as_of(run: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Note that a function may hand what it is given on to `run`, as it is: a device's kernels are known by that.
+
+    run: what `natively` or `natively_there` returned.
+    """
+    function.kernels_of = run.kernels_of  # type: ignore[attr-defined]
+    return takes_narrow(function)
+
+
 def takes_looks(function: Callable[..., Any]) -> Callable[..., Any]:
     """Note that a function's kernels on a device read inputs where they lie in memory, in whatever order of their axes.
 

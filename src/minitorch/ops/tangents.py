@@ -24,6 +24,7 @@ from minitorch.ops.arithmetic import FLOOR_QUOTIENT, NORMAL, TRUNC_QUOTIENT
 from minitorch.ops.conv import CONVOLUTION
 from minitorch.ops.indexing import INDEX_PUT, WRITE
 from minitorch.ops.layers import LINEAR as AFFINE
+from minitorch.ops.layers import beside
 from minitorch.ops.op import OPS, Array, Op, axes_of, count_of
 from minitorch.ops.pool import MAX_POOL_TAP, POOL_PICK
 from minitorch.ops.shape import PAD
@@ -142,9 +143,11 @@ def _normalize(
     axes: Sequence[int],
     eps: float,
     centre: bool,
+    along: int | None = None,
 ) -> list[Any]:
     """Differentiate y = (x - μ)·s·weight + bias with s = (v + ε)^-½, and μ and v, forwards."""
-    t, t_weight, t_bias = (*ts, None, None)[:3]
+    t, *of_members = (*ts, None, None)[:3]
+    weight, t_weight, t_bias = (beside(x, each, along) for each in (weight, *of_members))
     y, mean, variance = out
     count, axes = max(count_of(x.shape, axes), 1), tuple(axes)
     s = 1 / np.sqrt(variance + eps)

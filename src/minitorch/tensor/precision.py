@@ -183,7 +183,7 @@ def _each(change: Callable[[Any], Any], given: Any) -> Any:
     if isinstance(given, Node):
         return change(given)
     if given.__class__ in (list, tuple):
-        return type(given)(_each(change, each) for each in given)
+        return type(given)([_each(change, each) for each in given])
     return given
 
 

@@ -710,6 +710,54 @@ def test_machine_code_leaves_gradients_and_all_else_as_they_were(by_machine_code
     assert by_machine_code.launched == before
 
 
+CONVOLVED = {
+    "plain": (F.conv2d, [(6, 4, 3, 3), (6,)], {"padding": 1}),
+    "without a bias": (F.conv2d, [(6, 4, 3, 3)], {"stride": 2}),
+    "single places": (F.conv2d, [(6, 4, 1, 1), (6,)], {}),
+    "groups": (F.conv2d, [(6, 2, 3, 3), (6,)], {"groups": 2, "padding": 1}),
+    "transposed": (F.conv_transpose2d, [(4, 6, 3, 3)], {"padding": 1}),
+}
+DEPTHWISE = {
+    "depthwise": (F.conv2d, [(4, 1, 3, 3), (4,)], {"groups": 4, "padding": 1}),
+    "depthwise transposed": (F.conv_transpose2d, [(4, 1, 3, 3), (4,)], {"groups": 4, "padding": 1}),
+}
+
+
+def gradients_of_convolution(case, make, turn=lambda x: x, count=4):
+    """A convolution's result and gradients, the last of some times."""
+    call, shapes, how = case
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=s).astype(np.float32) for s in ((2, 4, 5, 6), *shapes)]
+    for _ in range(count):
+        x, *parameters = (make(each).requires_grad_() for each in arrays)
+        out = call(turn(x), *parameters, **how)
+        out.backward(make(np.cos(np.arange(out.numel(), dtype=np.float32)).reshape(out.shape)))
+    return [out._data, *[each.grad for each in (x, *parameters)]]
+
+
+@pytest.mark.parametrize("case", CONVOLVED.values(), ids=CONVOLVED)
+def test_a_convolution_and_its_gradients_are_each_found_by_machine_code(by_machine_code, case, monkeypatch):
+    gradients_of_convolution(case, there)
+    with monkeypatch.context() as patched:
+        patched.setattr(native, "_computed_there", lambda function, *rest: pytest.fail(f"{function}"))
+        found = gradients_of_convolution(case, there, count=1)
+    for mine, other in zip(found, gradients_of_convolution(case, minitorch.tensor), strict=True):
+        np.testing.assert_allclose(mine.host, getattr(other, "_data", other), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", (CONVOLVED | DEPTHWISE).values(), ids=CONVOLVED | DEPTHWISE)
+@pytest.mark.parametrize("kind", ["launcher", "by_machine_code"])
+def test_images_in_another_order_are_convolved_alike(kind, case, request):
+    request.getfixturevalue(kind)
+    turn = lambda x: x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    found = gradients_of_convolution(case, there, turn)
+    for turned in (turn, lambda x: x):
+        expected = gradients_of_convolution(case, minitorch.tensor, turned)
+        for mine, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(mine.host, getattr(other, "_data", other), rtol=1e-4, atol=1e-4)
+        found = gradients_of_convolution(case, there)
+
+
 @pytest.mark.parametrize("kind", ["launcher", "by_machine_code"])
 def test_numbers_that_are_equal_are_not_the_same(kind, request):
     """1, True and 1.0 make results of other dtypes, and 0.0 and -0.0 of other signs."""

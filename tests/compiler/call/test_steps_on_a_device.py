@@ -209,6 +209,25 @@ def test_one_tensor_for_both_averages(launcher):
     np.testing.assert_allclose(moved("cuda"), moved("cpu"), rtol=1e-5)
 
 
+def test_batch_norm_counts_and_moves_its_averages_by_kernels(launcher, monkeypatch):
+    draw = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
+
+    def trained(device):
+        layer, images = minitorch.nn.BatchNorm2d(4).to(device), minitorch.tensor(draw).to(device)
+        seen = layer.num_batches_tracked.reshape(1)  # (a view)
+        for _ in range(4):
+            layer(images)
+        with asked(monkeypatch) as noted:
+            layer(images)
+        assert not (noted and device == "cuda")
+        return [on_host(each._data) for each in (seen, layer.running_mean, layer.running_var)]
+
+    found, expected = trained("cuda"), trained("cpu")
+    assert found[0] == expected[0] == 5
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+
+
 def test_numbers_that_differ_between_parameters(launcher):
     """Parameters that came later have made fewer steps, and Adam's numbers are others."""
 

@@ -23,6 +23,7 @@ from minitorch.compiler.ir.program import Value, interpret
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 
+DTYPES = (*FLOATS, np.dtype(np.int64))
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = kept(Lately())
@@ -111,7 +112,7 @@ def _update_later(
     met = _met[key] = _met.get(key, 0) + 1
     with making:
         backend, _updates[key] = in_use(), None
-        if backend is None or _shapes.get(function, 0) >= MOST_SHAPES or arrays[0].dtype not in FLOATS:
+        if backend is None or _shapes.get(function, 0) >= MOST_SHAPES or arrays[0].dtype not in DTYPES:
             return False
         kernel = copies = None
         try:

@@ -32,18 +32,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _normalized(
-    x: Tensor, axes: tuple[int, ...], eps: float, weight: Any = None, bias: Any = None, centre: bool = True
-) -> tuple[Tensor, ...]:
-    """Normalise, scale and shift in one op; weight and bias broadcast against x. Also the mean and variance."""
+def _normalized(x: Tensor, axes: tuple[int, ...], eps: float, weight: Any, bias: Any) -> tuple[Tensor, ...]:
+    """Normalise, and scale and shift each channel, in one op. Also the mean and variance."""
     inputs = _of_one_dtype(x, weight, bias)
-    return apply_many(NORMALIZE, *inputs, axes=axes, eps=float(eps), centre=centre)
+    return apply_many(NORMALIZE, *inputs, axes=axes, eps=float(eps), centre=True, along=1)
 
 
 def _normalized_alone(
     x: Tensor, axes: tuple[int, ...], eps: float, weight: Any = None, bias: Any = None, centre: bool = True
 ) -> Tensor:
-    """Do the same, without the mean and variance."""
+    """Normalise, scale and shift in one op; weight and bias broadcast against x."""
     x, weight, bias = inputs = _of_one_dtype(x, weight, bias)
     attributes = {"axes": axes, "eps": float(eps), "centre": centre}
     wanted = (
@@ -136,7 +134,6 @@ def _batch_norm(
     channels = x.shape[1]
     running = {"running_mean": running_mean, "running_var": running_var}
     _check_lengths("batch_norm", channels, **running, weight=weight, bias=bias)
-    shape = _over_channels(x)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -147,6 +144,7 @@ def _batch_norm(
         scale = scale if weight is None else scale * as_tensor(weight)
         shift = -as_tensor(running_mean) * scale
         shift = shift if bias is None else shift + as_tensor(bias)
+        shape = _over_channels(x)
         return apply(AFFINE, *promoted(x, scale.reshape(shape), shift.reshape(shape)))
     count = x.numel() // channels if channels else 0
     if count == 1:
@@ -155,7 +153,7 @@ def _batch_norm(
             "value has no variance. Use a larger batch, or model.eval()"
         )
     axes = (0, *range(2, x.ndim))
-    out, mean, variance = _normalized(x, axes, eps, _shaped(weight, shape), _shaped(bias, shape))
+    out, mean, variance = _normalized(x, axes, eps, weight, bias)
     found = [each._data.reshape(channels) for each in (mean, variance)]
     _move([running_mean, running_var], found, [1.0, count / max(count - 1, 1)], momentum)
     return out
@@ -230,9 +228,8 @@ def instance_norm(
         raise ValueError(
             f"instance_norm: Expected more than 1 spatial element when training, got input size {x.shape}"
         )
-    shape = _over_channels(x)
     axes = tuple(range(2, x.ndim))
-    out, mean, variance = _normalized(x, axes, eps, _shaped(weight, shape), _shaped(bias, shape))
+    out, mean, variance = _normalized(x, axes, eps, weight, bias)
     if running_mean is not None or running_var is not None:
         found = [each._data.reshape(x.shape[:2]).mean(axis=0) for each in (mean, variance)]
         _move([running_mean, running_var], found, [1.0, count / max(count - 1, 1)], momentum)

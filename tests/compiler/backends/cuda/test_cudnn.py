@@ -54,26 +54,32 @@ class Library:
         count._obj.value = len(found)
 
 
+def prepared(monkeypatch, ways, scale=1):
+    """A library of some ways, what computes by it, and a convolution that it has prepared."""
+    library = Library(ways)
+    monkeypatch.setattr(cudnn, "library", lambda: library)
+    event = lambda: SimpleNamespace(record=lambda stream: times.append(library.clock), synchronize=list)
+    times = []
+    cuda = SimpleNamespace(
+        Event=event,
+        get_current_stream=lambda: SimpleNamespace(ptr=0),
+        get_elapsed_time=lambda *both: times[-1] - times[-2],
+    )
+    memory = lambda shape, dtype: SimpleNamespace(data=SimpleNamespace(ptr=64), nbytes=0)
+    found = cudnn.Cudnn(SimpleNamespace(cuda=cuda, empty=memory))
+    sizes = ((2, 6 * scale, 7 * scale, 4), (8, 3, 3, 4), (2, 6 * scale, 7 * scale, 8))
+    convolution = LibraryConvolution([], False, *sizes, (1, 1), (1, 1), (1, 1))
+    found.prepare(convolution, (16, 32, 48))
+    return library, found, convolution
+
+
 @pytest.fixture
 def chosen(monkeypatch):
     """Which way a convolution is computed by in the end, of some ways with notes and times."""
     how = backends.cudnn.allow_tf32
 
     def choose(*ways, scale=1):
-        library = Library(ways)
-        monkeypatch.setattr(cudnn, "library", lambda: library)
-        event = lambda: SimpleNamespace(record=lambda stream: times.append(library.clock), synchronize=list)
-        times = []
-        cuda = SimpleNamespace(
-            Event=event,
-            get_current_stream=lambda: SimpleNamespace(ptr=0),
-            get_elapsed_time=lambda *both: times[-1] - times[-2],
-        )
-        memory = lambda shape, dtype: SimpleNamespace(data=SimpleNamespace(ptr=64), nbytes=0)
-        found = cudnn.Cudnn(SimpleNamespace(cuda=cuda, empty=memory))
-        sizes = ((2, 6 * scale, 7 * scale, 4), (8, 3, 3, 4), (2, 6 * scale, 7 * scale, 8))
-        convolution = LibraryConvolution([], False, *sizes, (1, 1), (1, 1), (1, 1))
-        found.prepare(convolution, (16, 32, 48))
+        library, found, convolution = prepared(monkeypatch, ways, scale)
         found.launch(convolution, (16, 32, 48), 0)
         return library.executed[-1]
 
@@ -107,6 +113,17 @@ def test_what_is_small_may_be_computed_without_tensor_cores(chosen):
 def test_what_no_way_computes_is_told(chosen):
     with pytest.raises(RuntimeError, match="no way to compute"):
         chosen(([HALF], 1.0))
+
+
+def test_addresses_are_told_once_though_a_step_comes_back_to_them_late(monkeypatch):
+    library, found, convolution = prepared(monkeypatch, [([], 1.0)])
+    steps = [(16 * i, 16 * i + 8, 16 * i + 12) for i in range(1, 300)]
+    for addresses in steps:
+        found.compute(convolution, addresses, 0)
+    made = len(library.kinds)
+    for addresses in steps:
+        found.compute(convolution, addresses, 0)
+    assert len(library.kinds) == made
 
 
 def test_the_table_of_numpys_numbers_is_what_a_library_has_to_give():
