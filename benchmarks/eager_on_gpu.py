@@ -60,6 +60,7 @@ def rows(t: Any) -> dict[str, Any]:
         "cross_entropy forward+backward": lambda x, y, wide, w, b, labels, _: f.cross_entropy(
             wide, labels
         ).backward(),
+        "dropout forward+backward": lambda x, y, wide, w, b, labels, g: f.dropout(wide, 0.1).backward(g),
         "sum": lambda x, *_: x.sum(),
         "sum of rows": lambda x, *_: x.sum(dim=-1),
     }
@@ -102,6 +103,39 @@ def rows(t: Any) -> dict[str, Any]:
         ones = t.ones(batch, 8, length, 64, device="cuda", **how)
         call = functools.partial(f.scaled_dot_product_attention, q, k, v, is_causal=True)
         return (lambda: call().backward(ones)) if backward else call
+
+    def encoder(batch: int, length: int, width: int) -> Any:
+        """A step of two layers of an encoder: sequences are padded, some is dropped, and gradients are clipped."""
+        layer = t.nn.TransformerEncoderLayer(width, 8, 4 * width, dropout=0.1, batch_first=True)
+        model = t.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).to("cuda")
+        x = t.randn(batch, length, width, device="cuda")
+        padding = (t.arange(length, device="cuda") > length * 3 // 4).expand(batch, length).contiguous()
+        optimizer = t.optim.AdamW(model.parameters())
+
+        def step() -> None:
+            optimizer.zero_grad()
+            (model(x, src_key_padding_mask=padding) ** 2).mean().backward()
+            t.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+        return step
+
+    def pooled(n: int, image: int) -> Any:
+        """A step of a conv net with pooling, whose gradients are clipped."""
+        layers = [t.nn.Conv2d(3, 64, 3, padding=1), t.nn.BatchNorm2d(64), t.nn.ReLU(), t.nn.MaxPool2d(2)]
+        layers += [t.nn.Conv2d(64, 64, 3, padding=1), t.nn.ReLU(), t.nn.MaxPool2d(2)]
+        layers += [t.nn.Flatten(), t.nn.Linear(64 * (image // 4) ** 2, 10)]
+        model = t.nn.Sequential(*layers).to("cuda")
+        images, labels = t.randn(n, 3, image, image, device="cuda"), t.randint(0, 10, (n,), device="cuda")
+        optimizer = t.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            f.cross_entropy(model(images), labels, label_smoothing=0.1).backward()
+            t.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+        return step
 
     def training(sizes: tuple[int, int, int], rows: int, whole: bool, half: Any = None) -> Any:
         inside, hidden, outside = sizes
@@ -148,6 +182,10 @@ def rows(t: Any) -> dict[str, Any]:
             made[f"attention forward+backward{name} {size}"] = functools.partial(
                 attention, n, length, True, **how
             )
+    for size, n, length, width in (("small", 4, 32, 64), ("large", 16, 512, 512)):
+        made[f"encoder step {size}"] = functools.partial(encoder, n, length, width)
+    for size, n, image in (("small", 4, 16), ("large", 128, 32)):
+        made[f"conv net step {size}"] = functools.partial(pooled, n, image)
     for size, sizes, count in (("small", (23, 64, 5), 60), ("large", (1024, 4096, 1000), 8192)):
         made[f"MLP step {size}"] = functools.partial(training, sizes, count, True)
         for half in ("bfloat16", "float16"):
