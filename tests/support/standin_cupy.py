@@ -114,15 +114,15 @@ class RawKernel:
         self.kind = {"unsigned int": "words", "unsigned long long": "words64"}.get(
             kind, ("normals" if int(normal) else "fractions") + ("64" if kind == "double" else "")
         )
-        self.each = int(each)
+        self.each, self.beside = int(each), int(re.search("#define BESIDE (.+)", source)[1])
 
     def __call__(self, grid, block, args):
-        out, count, *start, threads, beside = args
+        out, count, *start, threads = args
         seed, first = start
         if self.is_told:
             seed, first = start[0].host[0], start[0].host[1] + start[1]
         assert (grid[0] * block[0], out.size) == (threads, count)
-        plan = philox.Layout(threads, grid[1], self.each, int(beside))
+        plan = philox.Layout(threads, grid[1], self.each, self.beside)
         out.host[...] = philox.draw(self.kind, int(seed), 4 * int(first), count, plan)
 
 

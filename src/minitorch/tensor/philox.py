@@ -161,7 +161,10 @@ __device__ inline void make(word* w, double* out) {
     } else for (int i = 0; i < 2; ++i) out[i] = fine(w[2 * i], w[2 * i + 1]) * step + step / 2.0;
 }
 
-__device__ inline void draw_block(KIND* out, long long count, wide seed, wide first, long long threads, int beside) {
+// What a thread draws, 16 bytes: written at once where all of it lies side by side.
+struct __align__(16) Drawn { KIND each[EACH]; };
+
+__device__ inline void draw_block(KIND* out, long long count, wide seed, wide first, long long threads) {
     const long long stream = blockIdx.x * (long long)blockDim.x + threadIdx.x, block = blockIdx.y;
     const wide at = first + block;
     word w[4] = {(word)at, (word)(at >> 32), (word)stream, (word)(stream >> 32)};
@@ -172,33 +175,42 @@ __device__ inline void draw_block(KIND* out, long long count, wide seed, wide fi
         w[0] = up; w[1] = (word)q; w[2] = other; w[3] = (word)p;
         a += 0x9E3779B9u; b += 0xBB67AE85u;
     }
-    KIND made[EACH];
-    make(w, made);
+    Drawn made;
+    make(w, made.each);
+    if (BESIDE == EACH && (block * threads + stream + 1) * EACH <= count) {
+        reinterpret_cast<Drawn*>(out)[block * threads + stream] = made;
+        return;
+    }
+#pragma unroll
     for (int s = 0; s < EACH; ++s) {
-        const long long place = ((block * (EACH / beside) + s / beside) * threads + stream) * beside + s % beside;
-        if (place < count) out[place] = made[s];
+        const long long place = ((block * (EACH / BESIDE) + s / BESIDE) * threads + stream) * BESIDE + s % BESIDE;
+        if (place < count) out[place] = made.each[s];
     }
 }
 
-extern "C" __global__ void draw(KIND* out, long long count, wide seed, wide first, long long threads, int beside) {
-    draw_block(out, count, seed, first, threads, beside);
+extern "C" __global__ void draw(KIND* out, long long count, wide seed, wide first, long long threads) {
+    draw_block(out, count, seed, first, threads);
 }
 
 // The same, where the seed and the first block are looked up: a captured kernel's arguments never change.
-extern "C" __global__ void draw_told(KIND* out, long long count, const wide* told, wide first, long long threads,
-                                     int beside) {
-    draw_block(out, count, told[0], told[1] + first, threads, beside);
+extern "C" __global__ void draw_told(KIND* out, long long count, const wide* told, wide first, long long threads) {
+    draw_block(out, count, told[0], told[1] + first, threads);
 }
 """
 _TYPES = {"uint32": "unsigned int", "uint64": "unsigned long long", "float32": "float", "float64": "double"}
 
 
-@functools.cache
-def _kernel(cupy: Any, kind: str, name: str) -> Any:
-    names = {"KIND": _TYPES[np.dtype(KINDS[kind][0]).name], "EACH": numbers_of(kind)}
+def source(kind: str, beside: int) -> str:
+    """Return the text of the kernels that draw numbers of a kind, so many of a thread's side by side."""
+    names = {"KIND": _TYPES[np.dtype(KINDS[kind][0]).name], "EACH": numbers_of(kind), "BESIDE": beside}
     defined = [f"#define {name} {text}" for name, text in names.items()]
     defined.append(f"#define NORMAL {int(kind.startswith('normals'))}")
-    return cupy.RawKernel("\n".join([*defined, _KERNEL]), name)
+    return "\n".join([*defined, _KERNEL])
+
+
+@functools.cache
+def _kernel(cupy: Any, kind: str, beside: int, name: str) -> Any:
+    return cupy.RawKernel(source(kind, beside), name)
 
 
 def draw_there(cupy: Any, kind: str, seed: int, offset: int, count: int, plan: Layout) -> Any:
@@ -215,6 +227,6 @@ def _drawn_there(cupy: Any, kind: str, kernel: str, start: tuple[Any, Any], coun
     out = cupy.empty(count, KINDS[kind][0])
     if count:
         blocks = (plan.threads // THREADS_OF_A_BLOCK, plan.rounds)
-        given = (out, count, *start, plan.threads, np.int32(plan.beside))
-        _kernel(cupy, kind, kernel)(blocks, (THREADS_OF_A_BLOCK,), given)
+        given = (out, count, *start, plan.threads)
+        _kernel(cupy, kind, plan.beside, kernel)(blocks, (THREADS_OF_A_BLOCK,), given)
     return out
