@@ -72,9 +72,9 @@ def _stretched(shape: tuple[int, ...], over: tuple[int, ...]) -> tuple[int, ...]
     return tuple(i for i in range(len(over)) if i < missing or shape[i - missing] == 1)
 
 
-def _summed_over(g: Array, like: Array) -> Array:
-    """Return g summed over what `like` is repeated along: the engine would do that too, in one more pass."""
-    axes = _stretched(like.shape, g.shape)
+def _summed_over(g: Array, shape: tuple[int, ...]) -> Array:
+    """Return g summed over what a shape is repeated along: the engine would do that too, in one more pass."""
+    axes = _stretched(shape, g.shape)
     return total(g, axis=axes, keepdims=True) if axes else g
 
 
@@ -151,8 +151,9 @@ def _normalize_rules(
     given, g_mean, g_variance = g
     g_out: Array = np.zeros_like(x) if given is None else given
     _, mean, variance = out
-    given_weight, given_bias = weight, bias
-    weight, bias = beside(x, weight, along), beside(x, bias, along)
+    given_weight, weight = weight, beside(x, weight, along)
+    # (Of the bias no more than its shape is read: a person may write into it before.)
+    of_bias = () if bias is None else _shape_beside(x, bias, along)
     count = max(count_of(x.shape, axes), 1)
     s = 1 / np.sqrt(variance + eps)
     y = _times(x - mean, s) if centre else x * s  # again: cheaper than to keep it
@@ -166,7 +167,7 @@ def _normalize_rules(
         sums, products = (_total(each * weight, others) for each in (of_g, of_products))
         d_weight = _total(of_products, further)
         dx = g_out * (s * weight)
-        if bias is not None and bias.shape == weight.shape:
+        if bias is not None and of_bias == weight.shape:
             d_bias = _total(of_g, further)
     else:
         h = g_out
@@ -181,9 +182,9 @@ def _normalize_rules(
     if centre:
         dx = _plus(dx, (-(s * sums) if g_mean is None else g_mean - s * sums) / count)
     if bias is not None and d_bias is None:
-        d_bias = _summed_over(g_out, bias)
+        d_bias = _summed_over(g_out, of_bias)
     if along is not None:
-        d_weight, d_bias = _like(d_weight, given_weight), _like(d_bias, given_bias)
+        d_weight, d_bias = _like(d_weight, given_weight), _like(d_bias, bias)
     return dx, d_weight, d_bias
 
 
@@ -191,7 +192,13 @@ def beside(x: Array, member: Array | None, along: int | None) -> Array | None:
     """Return a weight or bias so that it broadcasts against x."""
     if member is None or along is None:
         return member
-    return member.reshape(tuple([n if axis == along else 1 for axis, n in enumerate(x.shape)]))
+    return member.reshape(_shape_beside(x, member, along))
+
+
+def _shape_beside(x: Array, member: Array, along: int | None) -> tuple[int, ...]:
+    if along is None:
+        return member.shape
+    return tuple([n if axis == along else 1 for axis, n in enumerate(x.shape)])
 
 
 def _like(gradient: Array | None, member: Array | None) -> Array | None:
@@ -245,7 +252,7 @@ def _affine(x: Array, scale: Array, shift: Array) -> Array:
 
 def _affine_rules(g: Array, out: Array, x: Array, scale: Array, shift: Array) -> tuple[Array, Array, Array]:
     # Σ g·x without the products.
-    return g * scale, _sum_of_products(g, x, _stretched(scale.shape, x.shape)), _summed_over(g, shift)
+    return g * scale, _sum_of_products(g, x, _stretched(scale.shape, x.shape)), _summed_over(g, shift.shape)
 
 
 AFFINE = Op("affine", _affine, joint=_affine_rules, native=True)
