@@ -97,7 +97,7 @@ def launcher(monkeypatch):
     yield found
     native.forget(DeviceArray)
     minitorch.set_native_ops(False)
-    eager_backend.use(StandinLauncher())
+    eager_backend.forget()
 
 
 @pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")

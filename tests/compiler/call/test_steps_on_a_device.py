@@ -55,7 +55,7 @@ def launcher(monkeypatch):
     yield found
     native.forget(DeviceArray)
     minitorch.set_native_ops(False)
-    eager_backend.use(StandinLauncher())
+    eager_backend.forget()
 
 
 @pytest.fixture

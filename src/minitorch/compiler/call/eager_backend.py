@@ -117,6 +117,13 @@ def use(launcher: Any) -> None:
         each.clear()
 
 
+def forget() -> None:
+    """Let the backend be chosen anew, by whoever asks for it next."""
+    _backends.clear()
+    for each in _kept:
+        each.clear()
+
+
 def in_use() -> EagerBackend | None:
     """Return the backend; None if there is no GPU, or what it takes is not installed."""
     if not _backends:
