@@ -53,7 +53,7 @@ def scaled_dot_product_attention(
     if enable_gqa and min(q.ndim, k.ndim, v.ndim) > 2:
         k, v = (_shared_heads("scaled_dot_product_attention", q, part) for part in (k, v))
     if 0 <= dropout_p < 1 and _is_one_op(q, k, v, 3 if enable_gqa else 2):
-        scale = _scale_of(q) if scale is None else float(scale)
+        scale = 1 / math.sqrt(q._array.shape[-1] or 1) if scale is None else float(scale)
         mask = None if attn_mask is None else as_tensor(attn_mask)
         if mask is None or (not is_causal and _is_one_op_with(mask, q, k)):
             return _as_one_op(q, k, v, mask, dropout_p, scale=scale, causal=bool(is_causal))
@@ -123,14 +123,14 @@ def _is_one_op(q: Tensor, k: Tensor, v: Tensor, least: int) -> bool:
 
     least: how many axes there must be.
     """
-    arrays = q._array, k._array, v._array
-    if not is_of_device(arrays[0]) or min(array.ndim for array in arrays) < least:
+    a, b, c = q._array, k._array, v._array
+    if not is_of_device(a) or a.ndim < least:
         return False
-    (*batches, _, size), keys, values = (array.shape for array in arrays)
-    alike = keys == (*batches, keys[-2], size) and values[:-1] == keys[:-1]
-    dtype = arrays[0].dtype
-    of_one_dtype = all(array.dtype == dtype for array in arrays)
-    return alike and of_one_dtype and dtype.itemsize <= 4 and kind_of(dtype) == "f" and keys[-2] > 0
+    queries, keys, values = a.shape, b.shape, c.shape
+    alike = keys[:-2] == queries[:-2] and keys[-1:] == queries[-1:] and values[:-1] == keys[:-1]
+    dtype = a.dtype
+    are_floats = dtype.itemsize <= 4 and kind_of(dtype) == "f" and b.dtype == dtype and c.dtype == dtype
+    return alike and are_floats and len(keys) == len(values) == len(queries) and keys[-2] > 0
 
 
 def _is_one_op_with(mask: Tensor, q: Tensor, k: Tensor) -> bool:
