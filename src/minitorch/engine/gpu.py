@@ -37,7 +37,7 @@ def library() -> Any:
             "GPU: pip install '.[gpu]'; or stay on 'cpu'"
         ) from None
     try:
-        cupy.cuda.runtime.getDeviceCount()
+        _count(cupy)
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise RuntimeError(f"cuda: CuPy is installed but finds no GPU ({error}); stay on 'cpu'") from None
     if native.meet(cupy.ndarray):
@@ -46,10 +46,16 @@ def library() -> Any:
     return cupy
 
 
+@functools.lru_cache(maxsize=1)
+def _count(cupy: Any) -> int:
+    """Return how many GPUs CuPy finds, or raise its error: they do not become more or fewer while a program runs."""
+    return int(cupy.cuda.runtime.getDeviceCount())
+
+
 def gpu_count() -> int:
     """Return how many GPUs can be used."""
     try:
-        return int(import_module("cupy").cuda.runtime.getDeviceCount())
+        return _count(import_module("cupy"))
     except Exception:  # not installed, or installed without a driver: CuPy raises its own kinds
         return 0
 
@@ -144,7 +150,8 @@ def working_on(number: int | None, what: str) -> Iterator[Any]:
             f"{what}: there is no 'cuda:{number}': the last of {count} GPUs is 'cuda:{count - 1}'"
         )
     try:
-        with contextlib.nullcontext() if number is None else cupy.cuda.Device(number):
+        is_in_use = number is None or number == cupy.cuda.Device().id
+        with contextlib.nullcontext() if is_in_use else cupy.cuda.Device(number):
             yield cupy
     except MemoryError as error:
         raise out_of_memory(what, error) from None

@@ -158,11 +158,14 @@ def making_on(where: device, what: str) -> Iterator[Any]:
         yield cupy
 
 
+_named = functools.lru_cache(maxsize=64)(device)  # (to read a name takes longer than many an op)
+
+
 def place_of(array: Any) -> device:
     """Return where an array lies."""
     if array.__class__ is meta.Meta:
         return META
-    return CPU if gpu.device_of(array) is None else device(gpu.name_of_place(array))
+    return CPU if gpu.device_of(array) is None else _named(gpu.name_of_place(array))
 
 
 class layout(str):
