@@ -5,6 +5,7 @@ from contextvars import copy_context
 
 import pytest
 
+from interrupted import Interrupted
 from minitorch.engine import recording
 from minitorch.engine.recording import is_rehearsing, rehearsal
 from minitorch.ops.native import busy
@@ -16,28 +17,6 @@ def test_only_the_thread_that_tries_a_program_rehearses():
             assert is_rehearsing()
             assert not other.submit(is_rehearsing).result()
         assert not is_rehearsing()
-
-
-class Interrupted:
-    """A list or a context variable; Ctrl-C comes as soon as one of its methods has done what it does, once."""
-
-    def __init__(self, of, method):
-        self.of, self.method = of, method
-
-    def __getattr__(self, name):
-        found = getattr(self.of, name)
-
-        def call(*args):
-            result = found(*args)
-            if name == self.method:
-                self.method = None
-                raise KeyboardInterrupt
-            return result
-
-        return call
-
-    def __contains__(self, each):
-        return each in self.of
 
 
 @pytest.mark.parametrize(("name", "method"), [("_rehearsing", "set"), ("busy", "append"), ("busy", "remove")])

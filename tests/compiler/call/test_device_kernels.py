@@ -10,6 +10,7 @@ import minitorch
 from asked_of_device import asked
 from cases import floats
 from compiled import BACKENDS
+from interrupted import Interrupted
 from minitorch.compiler.backends.cuda import finding_attention
 from minitorch.compiler.backends.llvm.driver import aligned
 from minitorch.compiler.call import device_kernels, device_lengths, eager_backend
@@ -96,28 +97,6 @@ def test_the_same_numbers_by_kernels(launcher, case):
         if other is not None:
             assert isinstance(mine, DeviceArray)
             np.testing.assert_allclose(mine.host, other, rtol=1e-9, atol=1e-9)
-
-
-class Interrupted:
-    """A list or a context variable; Ctrl-C comes as soon as one of its methods has done what it does, once."""
-
-    def __init__(self, of, method):
-        self.of, self.method = of, method
-
-    def __getattr__(self, name):
-        found = getattr(self.of, name)
-
-        def call(*args):
-            result = found(*args)
-            if name == self.method:
-                self.method = None
-                raise KeyboardInterrupt
-            return result
-
-        return call
-
-    def __contains__(self, each):
-        return each in self.of
 
 
 @pytest.mark.parametrize(("name", "method"), [("busy", "append"), ("busy", "remove"), ("_inside", "set")])
