@@ -111,19 +111,19 @@ class RawKernel:
     def __init__(self, source, name):
         self.is_told = {"draw": False, "draw_told": True}[name]
         kind, each, normal = (re.search(rf"#define {n} (.+)", source)[1] for n in ("KIND", "EACH", "NORMAL"))
-        self.kind = {"unsigned int": "words", "unsigned long long": "words64"}.get(
+        self.kind = {"unsigned int": "words", "unsigned long long": "words64", "bool": "kept"}.get(
             kind, ("normals" if int(normal) else "fractions") + ("64" if kind == "double" else "")
         )
         self.each, self.beside = int(each), int(re.search("#define BESIDE (.+)", source)[1])
 
     def __call__(self, grid, block, args):
-        out, count, *start, threads = args
+        out, count, *start, threads, keep = args
         seed, first = start
         if self.is_told:
             seed, first = start[0].host[0], start[0].host[1] + start[1]
         assert (grid[0] * block[0], out.size) == (threads, count)
         plan = philox.Layout(threads, grid[1], self.each, self.beside)
-        out.host[...] = philox.draw(self.kind, int(seed), 4 * int(first), count, plan)
+        out.host[...] = philox.draw(self.kind, int(seed), 4 * int(first), count, plan, keep)
 
 
 class Cupy(ModuleType):

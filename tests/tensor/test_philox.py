@@ -14,7 +14,6 @@ BEFORE = """
 #include <cmath>
 #define __device__
 #define __global__
-#define __align__(n) alignas(n)
 struct Place { unsigned int x, y; };
 static Place blockIdx, threadIdx, blockDim;
 static void sincospi(double x, double* sine, double* cosine) {
@@ -29,7 +28,8 @@ extern "C" void run(int told, KIND* out, long long count, wide seed, wide first,
     for (blockIdx.y = 0; blockIdx.y < rounds; ++blockIdx.y)
         for (blockIdx.x = 0; blockIdx.x < threads / 256; ++blockIdx.x)
             for (threadIdx.x = 0; threadIdx.x < 256; ++threadIdx.x)
-                if (told) draw_told(out, count, both, 0, threads); else draw(out, count, seed, first, threads);
+                if (told) draw_told(out, count, both, 0, threads, 0.7f);
+                else draw(out, count, seed, first, threads, 0.7f);
 }
 """
 
@@ -51,7 +51,7 @@ def test_the_kernel_draws_what_the_lines_say(kind, beside, tmp_path):
     seed, offset = 2**40 + 5, 8
     for count in (beside, 1000, 4096, 20_000 + 4 // beside):
         plan = philox.layout(count, philox.numbers_of(kind), 2048, beside)
-        expected = philox.draw(kind, seed, offset, count, plan)
+        expected = philox.draw(kind, seed, offset, count, plan, 0.7)
         for told in (0, 1):
             room = np.zeros(count + 8, expected.dtype)
             start = -room.ctypes.data % 16 // room.itemsize

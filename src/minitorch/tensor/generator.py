@@ -429,15 +429,15 @@ class DeviceGenerator(Generator):
             raise RuntimeError(f"set_offset: expects a multiple of {philox.WORDS}, got {offset}")
         self.state[1] = offset
 
-    def _draw(self, kind: str, count: int, beside: int = 1) -> Any:
-        """Draw numbers of one of Philox's kinds, and move on."""
+    def _draw(self, kind: str, count: int, beside: int = 1, keep: float = 1.0) -> Any:
+        """Draw numbers of one of Philox's kinds, and move on. keep: with which probability something is kept."""
         plan = philox.layout(max(count, 1), philox.numbers_of(kind), self._most_threads, beside)
         capture = capturing.current()
         with gpu.working_on(self.device.index, f"{count:,} random numbers") as cupy:
             if capture is not None:
-                return capture.of(self, lambda: _InGraph(self, capture)).draw(cupy, kind, count, plan)
+                return capture.of(self, lambda: _InGraph(self, capture)).draw(cupy, kind, count, plan, keep)
             seed, offset = (int(each) for each in self.state)
-            drawn = philox.draw_there(cupy, kind, seed, offset, count, plan)
+            drawn = philox.draw_there(cupy, kind, seed, offset, count, plan, keep)
         if count:
             self.state[1] = offset + plan.words
         return drawn
@@ -473,7 +473,12 @@ class DeviceGenerator(Generator):
     @drawing
     def uniforms_of_rows(self, count: int, length: int, dtype: Any) -> Any:
         """Draw from (0, 1], in float32, as PyTorch's dropout does: four, or two, of a thread's side by side."""
-        return self._draw("fractions", count, 4 if count % 4 == 0 else 2 if count % 2 == 0 else 1)
+        return self._draw("fractions", count, _of_a_row(count))
+
+    @drawing
+    def kept(self, count: int, keep: float) -> Any:
+        """Draw which elements stay, each with a probability: where those numbers are below it."""
+        return self._draw("kept", count, _of_a_row(count), keep)
 
     @drawing
     def normals(self, count: int, dtype: Any, contiguous: bool = True) -> Any:
@@ -512,6 +517,11 @@ class DeviceGenerator(Generator):
         return gpu.sent(self._on_host().binomials(counts.get(), chances.get()), self.device.index)
 
 
+def _of_a_row(count: int) -> int:
+    """Return how many of a thread's numbers lie side by side in what is dropped."""
+    return 4 if count % 4 == 0 else 2 if count % 2 == 0 else 1
+
+
 class _InGraph:
     """A generator in a captured graph: kernels look up where it is, and each replay moves it on by what they draw."""
 
@@ -520,9 +530,9 @@ class _InGraph:
         self._told, self._host = capture.cells(2, np.uint64)
         capture.before_replay(self._tell)
 
-    def draw(self, cupy: Any, kind: str, count: int, plan: philox.Layout) -> Any:
+    def draw(self, cupy: Any, kind: str, count: int, plan: philox.Layout, keep: float) -> Any:
         """Draw numbers of one of Philox's kinds, at each replay others."""
-        drawn = philox.draw_told(cupy, kind, self._told, self._words, count, plan)
+        drawn = philox.draw_told(cupy, kind, self._told, self._words, count, plan, keep)
         self._words += plan.words if count else 0
         return drawn
 

@@ -107,6 +107,8 @@ KINDS: dict[str, tuple[Any, Any]] = {
     ),
     "normals": (np.float32, lambda x, y, z, w: [*_normal_pair(x, y), *_normal_pair(z, w)]),
     "normals64": (np.float64, lambda x, y, z, w: _fine_normal_pair(x, y, z, w)),
+    # Which elements stay, each with some probability: fractions below it.
+    "kept": (np.bool_, lambda x, y, z, w: [_fraction(each) for each in (x, y, z, w)]),
 }
 
 
@@ -115,8 +117,10 @@ def numbers_of(kind: str) -> int:
     return 16 // max(4, np.dtype(KINDS[kind][0]).itemsize)
 
 
-def draw(kind: str, seed: int, offset: int, count: int, plan: Layout) -> np.ndarray:
+def draw(kind: str, seed: int, offset: int, count: int, plan: Layout, keep: float = 1.0) -> np.ndarray:
     """Return numbers of a kind, by NumPy. offset: how many words of every stream were used up before.
+
+    keep: with which probability something is kept.
 
     >>> draw("fractions", 0, 0, 3, layout(3, 4, 1 << 18)).round(4)    # torch.rand(3, device="cuda") after a seed of 0
     array([0.399 , 0.5167, 0.0249], dtype=float32)
@@ -127,6 +131,8 @@ def draw(kind: str, seed: int, offset: int, count: int, plan: Layout) -> np.ndar
     made = make(
         *(np.broadcast_to(word, (plan.rounds, plan.threads)) for word in philox(seed, blocks, streams))
     )
+    if kind == "kept":
+        made = [fraction < np.float32(keep) for fraction in made]
     places = np.stack(made, axis=1).reshape(plan.rounds, plan.each // plan.beside, plan.beside, plan.threads)
     return places.transpose(0, 1, 3, 2).reshape(-1)[:count].astype(dtype, copy=False)
 
@@ -144,15 +150,18 @@ __device__ inline void pair(word x, word y, float* out) {
     sincosf(y * turn + turn / 2.0f, out, out + 1);
     out[0] *= radius; out[1] *= radius;
 }
-__device__ inline void make(word* w, word* out) { for (int i = 0; i < 4; ++i) out[i] = w[i]; }
-__device__ inline void make(word* w, wide* out) {
+__device__ inline void make(word* w, word* out, float) { for (int i = 0; i < 4; ++i) out[i] = w[i]; }
+__device__ inline void make(word* w, bool* out, float keep) {
+    for (int i = 0; i < 4; ++i) out[i] = fraction(w[i]) < keep;
+}
+__device__ inline void make(word* w, wide* out, float) {
     for (int i = 0; i < 2; ++i) out[i] = ((wide)w[2 * i] << 32) | w[2 * i + 1];
 }
-__device__ inline void make(word* w, float* out) {
+__device__ inline void make(word* w, float* out, float) {
     if (NORMAL) { pair(w[0], w[1], out); pair(w[2], w[3], out + 2); }
     else for (int i = 0; i < 4; ++i) out[i] = fraction(w[i]);
 }
-__device__ inline void make(word* w, double* out) {
+__device__ inline void make(word* w, double* out, float) {
     const double step = 1.1102230246251565e-16;
     if (NORMAL) {
         double radius = sqrt(-2.0 * log(fine(w[0], w[1]) * step + step / 2.0));
@@ -161,10 +170,10 @@ __device__ inline void make(word* w, double* out) {
     } else for (int i = 0; i < 2; ++i) out[i] = fine(w[2 * i], w[2 * i + 1]) * step + step / 2.0;
 }
 
-// What a thread draws, 16 bytes: written at once where all of it lies side by side.
-struct __align__(16) Drawn { KIND each[EACH]; };
+// What a thread draws, mostly 16 bytes: written at once where all of it lies side by side.
+struct alignas(EACH * sizeof(KIND)) Drawn { KIND each[EACH]; };
 
-__device__ inline void draw_block(KIND* out, long long count, wide seed, wide first, long long threads) {
+__device__ inline void draw_block(KIND* out, long long count, wide seed, wide first, long long threads, float keep) {
     const long long stream = blockIdx.x * (long long)blockDim.x + threadIdx.x, block = blockIdx.y;
     const wide at = first + block;
     word w[4] = {(word)at, (word)(at >> 32), (word)stream, (word)(stream >> 32)};
@@ -176,7 +185,7 @@ __device__ inline void draw_block(KIND* out, long long count, wide seed, wide fi
         a += 0x9E3779B9u; b += 0xBB67AE85u;
     }
     Drawn made;
-    make(w, made.each);
+    make(w, made.each, keep);
     if (BESIDE == EACH && (block * threads + stream + 1) * EACH <= count) {
         reinterpret_cast<Drawn*>(out)[block * threads + stream] = made;
         return;
@@ -188,16 +197,23 @@ __device__ inline void draw_block(KIND* out, long long count, wide seed, wide fi
     }
 }
 
-extern "C" __global__ void draw(KIND* out, long long count, wide seed, wide first, long long threads) {
-    draw_block(out, count, seed, first, threads);
+extern "C" __global__ void draw(KIND* out, long long count, wide seed, wide first, long long threads, float keep) {
+    draw_block(out, count, seed, first, threads, keep);
 }
 
 // The same, where the seed and the first block are looked up: a captured kernel's arguments never change.
-extern "C" __global__ void draw_told(KIND* out, long long count, const wide* told, wide first, long long threads) {
-    draw_block(out, count, told[0], told[1] + first, threads);
+extern "C" __global__ void draw_told(KIND* out, long long count, const wide* told, wide first, long long threads,
+                                     float keep) {
+    draw_block(out, count, told[0], told[1] + first, threads, keep);
 }
 """
-_TYPES = {"uint32": "unsigned int", "uint64": "unsigned long long", "float32": "float", "float64": "double"}
+_TYPES = {
+    "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+    "float32": "float",
+    "float64": "double",
+    "bool": "bool",
+}
 
 
 def source(kind: str, beside: int) -> str:
@@ -213,20 +229,24 @@ def _kernel(cupy: Any, kind: str, beside: int, name: str) -> Any:
     return cupy.RawKernel(source(kind, beside), name)
 
 
-def draw_there(cupy: Any, kind: str, seed: int, offset: int, count: int, plan: Layout) -> Any:
+def draw_there(
+    cupy: Any, kind: str, seed: int, offset: int, count: int, plan: Layout, keep: float = 1.0
+) -> Any:
     """Return the same numbers on a GPU, where one kernel draws them all."""
-    return _drawn_there(cupy, kind, "draw", (np.uint64(seed), np.uint64(offset // WORDS)), count, plan)
+    return _drawn_there(cupy, kind, "draw", (np.uint64(seed), np.uint64(offset // WORDS)), count, plan, keep)
 
 
-def draw_told(cupy: Any, kind: str, told: Any, offset: int, count: int, plan: Layout) -> Any:
+def draw_told(cupy: Any, kind: str, told: Any, offset: int, count: int, plan: Layout, keep: float) -> Any:
     """Return numbers on a GPU. told: an array there, of the seed and of the block that `offset` is counted from."""
-    return _drawn_there(cupy, kind, "draw_told", (told, np.uint64(offset // WORDS)), count, plan)
+    return _drawn_there(cupy, kind, "draw_told", (told, np.uint64(offset // WORDS)), count, plan, keep)
 
 
-def _drawn_there(cupy: Any, kind: str, kernel: str, start: tuple[Any, Any], count: int, plan: Layout) -> Any:
+def _drawn_there(
+    cupy: Any, kind: str, kernel: str, start: tuple[Any, Any], count: int, plan: Layout, keep: float
+) -> Any:
     out = cupy.empty(count, KINDS[kind][0])
     if count:
         blocks = (plan.threads // THREADS_OF_A_BLOCK, plan.rounds)
-        given = (out, count, *start, plan.threads)
+        given = (out, count, *start, plan.threads, np.float32(keep))
         _kernel(cupy, kind, plan.beside, kernel)(blocks, (THREADS_OF_A_BLOCK,), given)
     return out

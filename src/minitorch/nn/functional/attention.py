@@ -17,10 +17,9 @@ from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply, apply_many
 from minitorch.engine.recording import recordings
 from minitorch.functions import cat, pad, where
-from minitorch.nn.functional.dropout import dropout, numbers_drawn
+from minitorch.nn.functional.dropout import dropout, kept_elements
 from minitorch.nn.functional.linear import linear
 from minitorch.ops.attention import ATTENDED, ATTENTION, without_blind_rows
-from minitorch.ops.dropping import are_kept
 from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, zeros
 from minitorch.tensor import Tensor
@@ -109,8 +108,8 @@ def _as_one_op(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: 
         array = mask._data if mask._data.dtype.kind == "b" else cast(mask, q.dtype)._data
         inputs += map(new_tensor, without_blind_rows(array))
     if dropout_p:
-        drawn = numbers_drawn(q, (*q.shape[:-1], k.shape[-2]))
-        inputs += [None] * (5 - len(inputs)) + [new_tensor(are_kept(drawn, keep=1 - dropout_p))]
+        kept = kept_elements(q, dropout_p, (*q.shape[:-1], k.shape[-2]))
+        inputs += [None] * (5 - len(inputs)) + [new_tensor(kept)]
         how["keep"] = 1 - dropout_p
     wanted = q._requires_grad or k._requires_grad or v._requires_grad
     if recordings or (wanted and current().enabled):

@@ -14,11 +14,12 @@ import numpy as np
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
+from minitorch.engine.recording import recorder
 from minitorch.ops.dropping import DROPOUT
 from minitorch.ops.native import is_of_device
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
-from minitorch.tensor.generator import generator_of
+from minitorch.tensor.generator import DeviceGenerator, generator_of
 from minitorch.tensor.memory_order import laid_out_like
 from minitorch.tensor.writing import rewrite
 
@@ -30,17 +31,16 @@ def _check(p: float, name: str) -> None:
         raise ValueError(f"{name}: the probability p must be between 0 and 1, got {p}")
 
 
-def _kept(x: Tensor, p: float, shape: tuple[int, ...] | None) -> Any:
+def kept_elements(x: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Any:
     """Draw which elements of x (or of a shape) stay, each with probability 1 - p, in the order of memory."""
-    return numbers_drawn(x, shape) < 1 - p
-
-
-def numbers_drawn(x: Tensor, shape: tuple[int, ...] | None = None) -> Any:
-    """Draw a number for each element of x (or of a shape), from (0, 1] on a GPU and [0, 1) elsewhere."""
     count = x.numel() if shape is None else math.prod(shape)
     length = (*(x.shape if shape is None else shape), 1)[0]
-    drawn = generator_of(x.device).uniforms_of_rows(count, length, np.dtype(np.float64))
-    return laid_out_like(drawn, x._data) if shape is None else drawn.reshape(shape)
+    generator = generator_of(x.device)
+    if isinstance(generator, DeviceGenerator) and is_of_device(x._array) and recorder() is None:
+        kept = generator.kept(count, 1 - p)
+    else:
+        kept = generator.uniforms_of_rows(count, length, np.dtype(np.float64)) < 1 - p
+    return laid_out_like(kept, x._data) if shape is None else kept.reshape(shape)
 
 
 def _beside(mask: Any, x: Tensor) -> Tensor:
@@ -54,8 +54,8 @@ def _drop(x: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
     if p == 1:
         return x * 0.0
     if shape is None and is_of_device(x._array) and kind_of(x.dtype) == "f":
-        return apply(DROPOUT, x, new_tensor(numbers_drawn(x)), keep=1 - p)
-    return x * _beside(_kept(x, p, shape) * (1 / (1 - p)), x)
+        return apply(DROPOUT, x, new_tensor(kept_elements(x, p)), keep=1 - p)
+    return x * _beside(kept_elements(x, p, shape) * (1 / (1 - p)), x)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -137,7 +137,7 @@ def _alpha_drop(x: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Te
         return x * 0.0
     # y = a·(x·mask + floor·(1 - mask)) + b; a and b bring mean 0 and variance 1 back.
     a = 1 / ((_SELU_FLOOR**2 * p + 1) * (1 - p)) ** 0.5
-    kept = _kept(x, p, shape)
+    kept = kept_elements(x, p, shape)
     shift = np.where(kept, 0.0, a * _SELU_FLOOR) - a * _SELU_FLOOR * p
     return x * _beside(kept * a, x) + _beside(shift, x)
 
