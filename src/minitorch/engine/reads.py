@@ -38,6 +38,12 @@ class _Valueless(np.lib.mixins.NDArrayOperatorsMixin):
     def _refuse(self, *args: Any, **options: Any) -> Any:
         raise _ValuesRead
 
+    def astype(self, dtype: Any, *args: Any, **options: Any) -> _Valueless:
+        """Return the same in another dtype: what bfloat16 is widened to before a rule's lines, whatever they read."""
+        made = _Valueless(self)
+        made.dtype = np.dtype(dtype)
+        return made
+
     __array__ = __array_ufunc__ = __array_function__ = __getitem__ = __iter__ = __bool__ = __float__ = _refuse
 
     def __getattr__(self, name: str) -> Any:

@@ -945,6 +945,29 @@ def test_what_a_rule_reads_is_found_out_by_its_lines(launcher):
         y.sum().backward()
 
 
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "call", [lambda x: x * 2, lambda x: x + x, F.gelu, lambda x: minitorch.cat([x, x]), np.negative]
+)
+def test_results_that_no_rule_reads_may_be_written_into(launcher, call, name):
+    """Halves are widened for a rule's lines, which is not to read them."""
+    pytest.importorskip("ml_dtypes")
+    array = np.random.default_rng(0).normal(size=(3, 4)).astype(np.dtype(getattr(minitorch, name)))
+    gradients = []
+    for make in (minitorch.tensor, there, there, there):
+        x = make(array).requires_grad_()
+        y = call(x)
+        y.relu_()
+        y.sum().backward()
+        gradients.append(np.asarray(getattr(x.grad, "host", x.grad)).astype(np.float32))
+        y = x.exp()
+        y.relu_()
+        with pytest.raises(RuntimeError, match="needs the values of then"):
+            y.sum().backward()
+    for each in gradients[1:]:
+        np.testing.assert_allclose(each, gradients[0], rtol=1e-2, atol=1e-2)
+
+
 def test_what_needs_numbers_while_it_is_written_down_is_left_to_the_library(launcher):
     places = minitorch.searchsorted(there(np.array([1.0, 3.0, 5.0])), there(np.array(4.0)))
     assert int(places._data.host) == 2
