@@ -1209,6 +1209,33 @@ def test_attention_with_a_mask_is_one_op(launcher, kind, half, monkeypatch):
     assert launches(launcher, lambda: run(*on_device)) <= (11 if half else 7)
 
 
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("added", ["float16", "bfloat16", "float32", "float64"])
+def test_numbers_of_a_mask_are_not_rounded_to_other_halves(launcher, half, added):
+    """Float32's -1e9 is no infinity: where a row has no other number, a query sees all keys alike."""
+    pytest.importorskip("ml_dtypes")
+    draw, half, added = np.random.default_rng(0), *(np.dtype(getattr(minitorch, n)) for n in (half, added))
+    arrays = [draw.normal(size=(2, 2, n, 8)).astype(half) for n in (5, 6, 6)]
+    mask = np.where(
+        (draw.random((5, 6)) < 0.7) & (np.arange(5) != 3)[:, None], draw.normal(size=(5, 6)), -1e9
+    )
+    with np.errstate(over="ignore"):
+        mask = mask.astype(added)
+
+    def run(make):
+        tensors = [make(each).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*tensors, attn_mask=make(mask))
+        out.backward(make(np.ones(out.shape, half))._data)
+        return [out._data, *[each.grad for each in tensors]]
+
+    wanted = run(minitorch.tensor)
+    for _ in range(3):
+        for mine, other in zip(run(there), wanted, strict=True):
+            assert mine.dtype == half
+            other = other.astype(np.float32)
+            np.testing.assert_allclose(mine.host.astype(np.float32), other, rtol=3e-2, atol=3e-2)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_dropout_is_one_op(launcher, dtype, monkeypatch):
     """Besides what draws: the same elements are kept by a kernel and its gradient's."""
