@@ -968,6 +968,17 @@ def test_results_that_no_rule_reads_may_be_written_into(launcher, call, name):
         np.testing.assert_allclose(each, gradients[0], rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
+def test_a_square_root_as_a_power_is_that_of_the_host(launcher, name):
+    pytest.importorskip("ml_dtypes")
+    array = np.array([-np.inf, -1, -0.0, 0, 2, np.inf]).astype(np.dtype(getattr(minitorch, name)))
+    wanted = (minitorch.tensor(array) ** 0.5)._data.astype(np.float64)
+    for _ in range(3):
+        found = (there(array) ** 0.5)._data.host.astype(np.float64)
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found[2:4]), [True, False])
+
+
 def test_what_needs_numbers_while_it_is_written_down_is_left_to_the_library(launcher):
     places = minitorch.searchsorted(there(np.array([1.0, 3.0, 5.0])), there(np.array(4.0)))
     assert int(places._data.host) == 2
