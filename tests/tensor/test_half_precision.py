@@ -10,6 +10,7 @@ import minitorch
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine import fast
 from minitorch.engine.backward import Walk
+from minitorch.nn import functional as F
 from pytorch import torch
 
 pytest.importorskip("ml_dtypes")
@@ -147,6 +148,22 @@ def test_a_gradient_of_a_gradient_in_bfloat16():
         (second,) = m.autograd.grad(first.sum(), x)
         found.append(numbers(second))
     np.testing.assert_allclose(*found, rtol=2 * EPS)
+
+
+@pytest.mark.parametrize("name", ["max_pool1d", "gelu", "softmax"])
+def test_what_a_rule_reads_is_asked_of_numbers_that_are_widened(name):
+    call = {
+        "max_pool1d": lambda x: F.max_pool1d(x, 2), "gelu": F.gelu, "softmax": lambda x: x.softmax(-1)
+    }[name]  # fmt: skip
+    x = minitorch.randn(1, 3, 4).bfloat16().requires_grad_()
+    y = call(x * 1)
+    y.relu_()
+    if name == "softmax":
+        with pytest.raises(RuntimeError, match="needs the values of then"):
+            y.sum().backward()
+    else:
+        y.sum().backward()
+        assert x.grad.dtype == minitorch.bfloat16
 
 
 def test_without_the_package_the_name_can_be_mentioned():

@@ -347,6 +347,15 @@ def test_a_number_on_the_cpu_goes_along_with_several(cupy, call):
         assert other is None or np.array_equal(mine, other)
 
 
+@pytest.mark.parametrize("base", [2, True, 2.0])
+def test_a_number_to_whole_powers_there(cupy, base):
+    exponents = [3, 0, 5] if base is True else [3, -1, 5]
+    for given in (base, minitorch.tensor(base)):
+        there = given ** minitorch.tensor(exponents, device="cuda")
+        here = given ** minitorch.tensor(exponents)
+        assert (there.device, there.dtype, there.tolist()) == ("cuda:0", here.dtype, here.tolist())
+
+
 def test_out_of_memory_says_what_was_asked_and_loses_nothing(cupy):
     x = minitorch.ones(1000, device="cuda", requires_grad=True)
     y = (x * 2).sum()

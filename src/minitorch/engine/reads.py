@@ -16,6 +16,7 @@ from minitorch.engine import watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 from minitorch.engine.quiet import hush, restore
+from minitorch.ops.narrow import widened
 from minitorch.ops.native import by_its_lines
 from minitorch.ops.op import Op
 
@@ -37,6 +38,12 @@ class _Valueless(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _refuse(self, *args: Any, **options: Any) -> Any:
         raise _ValuesRead
+
+    def astype(self, dtype: Any, *args: Any, **options: Any) -> _Valueless:
+        """Return the same in another dtype: what bfloat16 is widened to before a rule's lines, whatever they read."""
+        made = _Valueless(self)
+        made.dtype = np.dtype(dtype)
+        return made
 
     __array__ = __array_ufunc__ = __array_function__ = __getitem__ = __iter__ = __bool__ = __float__ = _refuse
 
@@ -69,6 +76,7 @@ def reads_values(node: Any, position: int, parts: Collection[int] | None = None)
         out = _Valueless(out)
     data = node._data
     g: Any = [np.zeros_like(o) for o in data] if isinstance(data, list) else np.zeros_like(data)
+    g, out, arrays = widened(g), widened(out), widened(arrays)  # as backward widens what rules are given
     token, mode = hush(), current()
     switch(mode._replace(enabled=False))
     try:

@@ -55,8 +55,13 @@ def kept(g: Array, mask: Array) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """Return `x**y`. Cubes and fourth powers by multiplication: the general power takes a hundred times as long."""
+    """Return `x**y`. Cubes and fourth powers by multiplication: the general power takes a hundred times as long.
+
+    Square roots as NumPy takes them itself, whoever computes: of -∞ there is none, and that of -0 is -0.
+    """
     if isinstance(y, (int, float)):
+        if y == 0.5 and x.dtype.kind in "fV":
+            return np.sqrt(x)
         if y == 3:
             return x * x * x
         if y == 4:

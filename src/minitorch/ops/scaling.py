@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.ops.narrow import takes_narrow
 from minitorch.ops.native import MOST_TOGETHER, is_of_device, natively_there, update_there
 from minitorch.ops.op import Array
 
@@ -33,8 +34,11 @@ def total_norm(arrays: Sequence[Array], order: float, dtype: Any) -> Array:
     """Return the norm of all arrays together: that of their norms."""
     if all(is_of_device(array) and array.size for array in arrays):
         few = [list(arrays[i : i + MOST_TOGETHER]) for i in range(0, len(arrays), MOST_TOGETHER)]
-        found = [_total_there(some, order=order, dtype=dtype) for some in few]
-        return _total_there(found, order=order, dtype=dtype) if len(found) > 1 else found[0]
+        if len(few) == 1:
+            return _total_there(few[0], order=order, dtype=dtype)
+        found = [_total_there(some, order=order, dtype=_wide(dtype)) for some in few]
+        # (How many norms are not 0 is added up.)
+        return _total_there(found, order=order or 1.0, dtype=dtype)
     norms = np.stack([_norm(array, order).astype(dtype) for array in arrays])
     return _norm(norms, order).astype(dtype)
 
@@ -55,12 +59,18 @@ def _norm(array: Array, order: float) -> Any:
     return (flat**order).sum() ** (1.0 / order)
 
 
+def _wide(dtype: Any) -> Any:
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
 @natively_there
+@takes_narrow
 def _total_there(arrays: list[Array], *, order: float, dtype: Any) -> Array:
-    """Return the norm of all arrays together."""
+    """Return the norm of all arrays together; it is computed in the widest dtype there is, in float32 at the least."""
+    wide = _wide(dtype)
+    arrays = [x if x.dtype == wide else x.astype(wide) for x in arrays]
     # (A sum of squares is a kernel's; a product of a vector with itself is a library's, one by one.)
-    each = [np.sqrt(np.square(x).sum()) if order == 2.0 else _norm(x, order) for x in arrays]
-    norms = np.stack([x.astype(dtype) for x in each])
+    norms = np.stack([np.sqrt(np.square(x).sum()) if order == 2.0 else _norm(x, order) for x in arrays])
     return (np.sqrt(np.square(norms).sum()) if order == 2.0 else _norm(norms, order)).astype(dtype)
 
 

@@ -924,6 +924,40 @@ def test_what_a_rule_reads_is_found_out_by_its_lines(launcher):
         y.sum().backward()
 
 
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "call", [lambda x: x * 2, lambda x: x + x, F.gelu, lambda x: minitorch.cat([x, x]), np.negative]
+)
+def test_results_that_no_rule_reads_may_be_written_into(launcher, call, name):
+    """Halves are widened for a rule's lines, which is not to read them."""
+    pytest.importorskip("ml_dtypes")
+    array = np.random.default_rng(0).normal(size=(3, 4)).astype(np.dtype(getattr(minitorch, name)))
+    gradients = []
+    for make in (minitorch.tensor, there, there, there):
+        x = make(array).requires_grad_()
+        y = call(x)
+        y.relu_()
+        y.sum().backward()
+        gradients.append(np.asarray(getattr(x.grad, "host", x.grad)).astype(np.float32))
+        y = x.exp()
+        y.relu_()
+        with pytest.raises(RuntimeError, match="needs the values of then"):
+            y.sum().backward()
+    for each in gradients[1:]:
+        np.testing.assert_allclose(each, gradients[0], rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
+def test_a_square_root_as_a_power_is_that_of_the_host(launcher, name):
+    pytest.importorskip("ml_dtypes")
+    array = np.array([-np.inf, -1, -0.0, 0, 2, np.inf]).astype(np.dtype(getattr(minitorch, name)))
+    wanted = (minitorch.tensor(array) ** 0.5)._data.astype(np.float64)
+    for _ in range(3):
+        found = (there(array) ** 0.5)._data.host.astype(np.float64)
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found[2:4]), [True, False])
+
+
 def test_what_needs_numbers_while_it_is_written_down_is_left_to_the_library(launcher):
     places = minitorch.searchsorted(there(np.array([1.0, 3.0, 5.0])), there(np.array(4.0)))
     assert int(places._data.host) == 2
@@ -1163,6 +1197,33 @@ def test_attention_with_a_mask_is_one_op(launcher, kind, half, monkeypatch):
     assert not {"__bool__", "__matmul__", "where", "all", "exp"} & set(noted)
     # (The mask's rows, what is seen and its gradients, and where a row sees nothing; halves are widened to be compared.)
     assert launches(launcher, lambda: run(*on_device)) <= (11 if half else 7)
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("added", ["float16", "bfloat16", "float32", "float64"])
+def test_numbers_of_a_mask_are_not_rounded_to_other_halves(launcher, half, added):
+    """Float32's -1e9 is no infinity: where a row has no other number, a query sees all keys alike."""
+    pytest.importorskip("ml_dtypes")
+    draw, half, added = np.random.default_rng(0), *(np.dtype(getattr(minitorch, n)) for n in (half, added))
+    arrays = [draw.normal(size=(2, 2, n, 8)).astype(half) for n in (5, 6, 6)]
+    mask = np.where(
+        (draw.random((5, 6)) < 0.7) & (np.arange(5) != 3)[:, None], draw.normal(size=(5, 6)), -1e9
+    )
+    with np.errstate(over="ignore"):
+        mask = mask.astype(added)
+
+    def run(make):
+        tensors = [make(each).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*tensors, attn_mask=make(mask))
+        out.backward(make(np.ones(out.shape, half))._data)
+        return [out._data, *[each.grad for each in tensors]]
+
+    wanted = run(minitorch.tensor)
+    for _ in range(3):
+        for mine, other in zip(run(there), wanted, strict=True):
+            assert mine.dtype == half
+            other = other.astype(np.float32)
+            np.testing.assert_allclose(mine.host.astype(np.float32), other, rtol=3e-2, atol=3e-2)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])

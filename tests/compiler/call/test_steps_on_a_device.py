@@ -298,6 +298,36 @@ def encoder(device):
     return step
 
 
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, float("inf"), float("-inf")])
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        ("float32",),
+        ("float32", "float64"),
+        ("bfloat16", "float32"),
+        ("float16", "float32"),
+        ("bfloat16",),
+        ("float16",),
+    ],
+    ids="-".join,
+)
+def test_gradients_have_one_norm_whatever_they_are_of(launcher, dtypes, order):
+    """As many as are no single kernel's; in the widest of their dtypes, and halves in float32 on the way."""
+    pytest.importorskip("ml_dtypes")
+    draw, kinds = np.random.default_rng(0), [np.dtype(getattr(minitorch, name)) for name in dtypes]
+    for count in (2, 100):
+        arrays = [(300 * draw.normal(size=(2, 3))).astype(kinds[i % len(kinds)]) for i in range(count)]
+        norms = np.array([np.linalg.norm(each.astype(np.float64).reshape(-1), order) for each in arrays])
+        with np.errstate(over="ignore"):
+            wanted = np.linalg.norm(norms, order).astype(np.result_type(*kinds))
+        for _ in range(3):
+            given = [minitorch.tensor(each).to("cuda") for each in arrays]
+            found = on_host(nn.utils.get_total_norm(given, order)._data)
+            assert found.dtype == wanted.dtype
+            rough = {2: 1e-2, 4: 1e-5, 8: 1e-9}[wanted.dtype.itemsize]
+            np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=rough)
+
+
 def test_pooling_and_clipping_are_kernels(launcher, monkeypatch):
     on_device, here = convolutions("cuda"), convolutions("cpu")
     for _ in range(6):

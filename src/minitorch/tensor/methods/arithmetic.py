@@ -323,7 +323,7 @@ def _whole_power(base: Any, exponent: Any, like: Any) -> Tensor:
     dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in (like, exponent)))
     if dtype.kind == "b":
         raise RuntimeError("pow: bools have no powers; write x.int() ** y")
-    x, y = cast(base, dtype), cast(exponent, dtype)
+    x, y = together(cast(base, dtype), cast(exponent, dtype))
     negative = y < 0
     if certain(~negative._data.any()):
         return apply(ops.POW, x, y)
