@@ -57,6 +57,15 @@ def test_clip_grad_norm(norm_type, max_norm, dtype):
     assert_same_grads(ours, theirs, tolerance)
 
 
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, float("inf")])
+def test_the_norm_of_halves_whose_squares_are_too_large_for_them(norm_type):
+    array = (np.random.default_rng(0).normal(size=200) * 300).astype(np.float16)
+    found = utils.get_total_norm([minitorch.tensor(array), minitorch.tensor(array[:50])], norm_type)
+    other = torch.nn.utils.get_total_norm([torch.tensor(array), torch.tensor(array[:50])], norm_type)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found.item(), other.item(), rtol=2e-3)
+
+
 def test_clip_grad_norm_of_one_tensor_of_none_and_of_a_generator():
     (p, *_), (q, *_) = (with_gradients(library, gradients()) for library in (minitorch, torch))
     assert utils.clip_grad_norm_(p, 1.0).item() == pytest.approx(

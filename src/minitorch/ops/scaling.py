@@ -39,7 +39,9 @@ def total_norm(arrays: Sequence[Array], order: float, dtype: Any) -> Array:
         found = [_total_there(some, order=order, dtype=_wide(dtype)) for some in few]
         # (How many norms are not 0 is added up.)
         return _total_there(found, order=order or 1.0, dtype=dtype)
-    norms = np.stack([_norm(array, order).astype(dtype) for array in arrays])
+    wide = _wide(dtype)  # (squares of halves are soon too large for them)
+    several = [array.astype(wide) if array.dtype.itemsize == 2 else array for array in arrays]
+    norms = np.stack([_norm(array, order).astype(wide) for array in several])
     return _norm(norms, order).astype(dtype)
 
 
