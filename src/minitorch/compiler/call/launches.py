@@ -128,10 +128,8 @@ class Launches:
         count = self._inputs + len(self._outputs) + bool(self._scratch)
         rounding, exact = [], []  # (the same, but for kernels that round factors)
         for task in tasks:
-            kernel, operands = (
-                task.kernel,
-                [self._place(each, schedule, plan) for each in task.kernel.operands],
-            )
+            kernel = task.kernel
+            operands = [self._place(each, schedule, plan) for each in kernel.operands]
             if isinstance(kernel, LibraryProduct):
                 exact.append(launcher.multiplying(kernel, operands, count, False))
                 both = kernel.dtype == np.float32
@@ -139,10 +137,9 @@ class Launches:
             elif isinstance(kernel, Kernel):
                 other = launcher.step(functions[id(kernel.items)], kernel, operands, count)
                 plain = kernel.exact
+                step = launcher.step
                 exact.append(
-                    other
-                    if plain is None
-                    else launcher.step(functions[id(plain.items)], plain, operands, count)
+                    other if plain is None else step(functions[id(plain.items)], plain, operands, count)
                 )
             else:
                 other = launcher.convolving(kernel, operands, count)

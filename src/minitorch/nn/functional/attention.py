@@ -105,10 +105,8 @@ def _as_one_op(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: 
     """Compute it as one op; of a mask without the rows that leave nothing: such queries are blind, and get 0."""
     inputs: list[Any] = [q, k, v]
     if mask is not None:
-        if (
-            mask._array.dtype.kind != "b" and mask._array.dtype != q.dtype
-        ):  # (scores of halves are in float32)
-            mask = cast(mask, np.dtype(np.float32))
+        if mask._array.dtype.kind != "b" and mask._array.dtype != q.dtype:
+            mask = cast(mask, np.dtype(np.float32))  # (scores of halves are in float32)
         inputs += map(new_tensor, without_blind_rows(mask._data))
     if dropout_p:
         kept = kept_elements(q, dropout_p, (*q.shape[:-1], k.shape[-2]))

@@ -130,10 +130,8 @@ def arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     if plain and not guarded and usual_rows >= BUSY_THREADS * SIDE_BY_SIDE:
         vectors = _neighbours(loop, nodes, space, outer)
         dear = vectors > 1 and sum(cost(n) for n in nodes if n.kind == "map") >= DEAR
-        if (
-            not dear and usual_rows < ALL_THREADS * MOST_NEIGHBOURS
-        ):  # (else some threads would have nothing to do)
-            vectors = min(vectors, SIDE_BY_SIDE)
+        if not dear and usual_rows < ALL_THREADS * MOST_NEIGHBOURS:
+            vectors = min(vectors, SIDE_BY_SIDE)  # (else some threads would have nothing to do)
         each, threads = (2 * SIDE_BY_SIDE, DEAR_THREADS) if dear else (SIDE_BY_SIDE, BLOCK_THREADS)
         each = max(each, vectors)
         blocks = -(-rows // (threads * each))
