@@ -162,7 +162,7 @@ def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any
 
 
 def _written(input: Tensor, values: list[Any]) -> Tensor:
-    return input.copy_(creation.tensor(values, dtype=input.dtype).reshape(input.shape))
+    return input.copy_(creation.tensor(values, dtype=input.dtype, device=input.device).reshape(input.shape))
 
 
 def conj_physical_(input: Tensor) -> Tensor:

@@ -160,7 +160,7 @@ def jacobian(
     for output in outputs:
         rows: list[list[Tensor]] = [[] for _ in ready]
         for k in range(output.numel()):
-            seed = np.zeros(output.shape, dtype=output.dtype)
+            seed = np.zeros_like(output._data, order="C")
             seed.reshape(-1)[k] = 1
             found = _gradients(
                 (output,), ready, (new_tensor(seed),), create_graph, strict, "jacobian", retain_graph=True
@@ -170,7 +170,7 @@ def jacobian(
         blocks = []
         for x, row in zip(ready, rows, strict=True):
             shape = output.shape + x.shape
-            blocks.append(stack(row).reshape(shape) if row else new_tensor(np.zeros(shape, x.dtype)))
+            blocks.append(stack(row).reshape(shape) if row else x.new_zeros(shape))
         table.append(_unwrap(_release(tuple(blocks), create_graph), single))
     return _unwrap(tuple(table), one)
 

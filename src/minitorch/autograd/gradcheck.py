@@ -16,9 +16,12 @@ import numpy as np
 from minitorch import creation
 from minitorch.autograd.grad import grad
 from minitorch.engine.dtypes import kind_of
+from minitorch.engine.gpu import on_host
 from minitorch.engine.modes import enable_grad, no_grad
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.conversions import move
+from minitorch.tensor.devices import place_of
 from minitorch.tensor.methods.complex import view_as_complex, view_as_real
 
 
@@ -88,6 +91,11 @@ def _of_reals(function: Callable[..., Any], inputs: Any) -> tuple[Callable[..., 
     return of_reals, [in_parts(i) if k in complex_ones else i for k, i in enumerate(listed)]
 
 
+def _beside(tensor: Any, array: np.ndarray) -> Tensor:
+    """Return an array as a Tensor that lies where another does."""
+    return move(new_tensor(array), place_of(tensor._data))
+
+
 class _Numeric:
     """Evaluate the function at the inputs with one element moved, without a graph."""
 
@@ -96,11 +104,15 @@ class _Numeric:
         self.inputs = list(inputs)
 
     def __call__(self, which: int = 0, element: int = 0, step: float = 0.0) -> list[np.ndarray]:
-        moved = [new_tensor(np.array(i._data, order="C")) if isinstance(i, Node) else i for i in self.inputs]
+        moved = [np.array(on_host(i._data), order="C") if isinstance(i, Node) else None for i in self.inputs]
         if step:
-            moved[which]._data.reshape(-1)[element] += step
+            moved[which].reshape(-1)[element] += step  # type: ignore[union-attr]
+        given = [
+            i if array is None else _beside(i, array) for i, array in zip(self.inputs, moved, strict=True)
+        ]
         with no_grad():
-            return [np.array(r._data, dtype=np.float64).reshape(-1) for r in _outputs(self.function(*moved))]
+            results = _outputs(self.function(*given))
+        return [np.array(on_host(r._data), dtype=np.float64).reshape(-1) for r in results]
 
 
 def numerical_jacobian(
@@ -155,7 +167,7 @@ def _jacobians(function: Callable[..., Any], inputs: Sequence[Any]) -> list[list
                 gradients = grad(
                     output,
                     wanted,
-                    new_tensor(seed.reshape(output.shape)),
+                    _beside(output, seed.reshape(output.shape)),
                     retain_graph=True,
                     allow_unused=True,
                 )
@@ -167,7 +179,7 @@ def _jacobians(function: Callable[..., Any], inputs: Sequence[Any]) -> list[list
                         f"gradcheck: the gradient has shape {g.shape} and dtype {g.dtype}, its input {w.shape} "
                         f"{w.dtype}"
                     )
-                rows[id(w)].append(np.zeros(w._data.size) if g is None else g._data.reshape(-1))
+                rows[id(w)].append(np.zeros(w._data.size) if g is None else on_host(g._data).reshape(-1))
         found.append(
             [
                 np.array(rows[id(i)], dtype=np.float64).reshape(size, i._data.size) if id(i) in rows else None
@@ -389,6 +401,7 @@ def second_order_problem(
             creation.tensor(
                 (np.round(64 * np.cos(1.0 + 1.7 * np.arange(o._data.size))) / 64).reshape(o.shape),
                 dtype=o.dtype,
+                device=place_of(o._data),
                 requires_grad=True,
             )
             for o in outputs

@@ -302,7 +302,7 @@ class _Square(Constraint):
     event_dim = 2
 
     def _allowed(self, x: Any) -> Any:
-        return full(x.shape[:-2], x.shape[-1] == x.shape[-2])
+        return full(x.shape[:-2], x.shape[-1] == x.shape[-2], device=x.device)
 
 
 class _Symmetric(_Square):

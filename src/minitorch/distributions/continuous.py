@@ -74,7 +74,9 @@ class Normal(_LocationScale):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw loc + scale·ε: gradients flow to both."""
-        noise = creation.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).normal_()
+        noise = creation.empty(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        ).normal_()
         return self.loc + noise * self.scale
 
     def log_prob(self, value: Any) -> Tensor:
@@ -117,7 +119,7 @@ class Laplace(_LocationScale):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values through which gradients flow to the parameters."""
-        u = creation.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        u = creation.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         u.uniform_(finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
@@ -152,16 +154,18 @@ class Cauchy(_LocationScale):
     @property
     def mean(self) -> Tensor:
         """Nan: there is none."""
-        return creation.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+        return creation.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
 
     @property
     def variance(self) -> Tensor:
         """Infinity."""
-        return creation.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+        return creation.full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values through which gradients flow to the parameters."""
-        noise = creation.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).cauchy_()
+        noise = creation.empty(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        ).cauchy_()
         return self.loc + noise * self.scale
 
     def log_prob(self, value: Any) -> Tensor:
@@ -383,7 +387,9 @@ class Exponential(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values through which gradients flow to the rate."""
-        noise = creation.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype).exponential_()
+        noise = creation.empty(
+            self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device
+        ).exponential_()
         return noise / self.rate
 
     def log_prob(self, value: Any) -> Tensor:
@@ -743,7 +749,9 @@ class MultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw μ + Lε."""
-        noise = creation.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).normal_()
+        noise = creation.empty(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        ).normal_()
         return self.loc + batch_mv(self._unbroadcasted_scale_tril, noise)
 
     def log_prob(self, value: Any) -> Tensor:

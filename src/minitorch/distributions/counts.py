@@ -96,7 +96,7 @@ class Binomial(_Trials):
         count = int(self.total_count.max())
         if int(self.total_count.min()) != count:
             raise NotImplementedError("Binomial.enumerate_support: the counts of a batch must be equal")
-        values = creation.arange(1 + count, dtype=self.total_count.dtype)
+        values = creation.arange(1 + count, dtype=self.total_count.dtype, device=self.total_count.device)
         values = values.view(-1, *(1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 

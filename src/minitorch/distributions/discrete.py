@@ -112,7 +112,9 @@ class Bernoulli(_Trial):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """0 and 1."""
-        values = creation.arange(2, dtype=self.probs.dtype).view(-1, *(1,) * len(self._batch_shape))
+        values = creation.arange(2, dtype=self.probs.dtype, device=self.probs.device).view(
+            -1, *(1,) * len(self._batch_shape)
+        )
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
@@ -148,7 +150,9 @@ class Geometric(_Trial):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw counts."""
         with no_grad():
-            u = creation.empty(self._extended_shape(sample_shape), dtype=self.probs.dtype)
+            u = creation.empty(
+                self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device
+            )
             u.uniform_(finfo(self.probs.dtype).tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
@@ -202,7 +206,9 @@ class Categorical(_ProbsOrLogits):
     @property
     def mean(self) -> Tensor:
         """Nan: choices have no average."""
-        return creation.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return creation.full(
+            self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device
+        )
 
     @property
     def mode(self) -> Tensor:
@@ -212,7 +218,9 @@ class Categorical(_ProbsOrLogits):
     @property
     def variance(self) -> Tensor:
         """Nan: choices have no average."""
-        return creation.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return creation.full(
+            self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device
+        )
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw choices, as integers."""
@@ -236,7 +244,9 @@ class Categorical(_ProbsOrLogits):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """0 to the number of choices - 1."""
-        values = creation.arange(self._num_events).view(-1, *(1,) * len(self._batch_shape))
+        values = creation.arange(self._num_events, device=self.probs.device).view(
+            -1, *(1,) * len(self._batch_shape)
+        )
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
@@ -303,7 +313,7 @@ class OneHotCategorical(Distribution):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Every choice once."""
         count = self.event_shape[0]
-        values = creation.eye(count, dtype=self.probs.dtype)
+        values = creation.eye(count, dtype=self.probs.dtype, device=self.probs.device)
         values = values.view(count, *(1,) * len(self._batch_shape), count)
         return values.expand((count, *self._batch_shape, count)) if expand else values
 

@@ -13,6 +13,7 @@ from minitorch.distributions import constraints
 from minitorch.distributions.continuous import Beta, Chi2, batch_mv
 from minitorch.distributions.distribution import Distribution, broadcast_all, shape_of
 from minitorch.engine.dtypes import finfo
+from minitorch.engine.gpu import on_host
 from minitorch.engine.modes import no_grad
 from minitorch.functions import where
 from minitorch.linalg import cholesky, inv, slogdet, solve_triangular
@@ -61,7 +62,7 @@ class LowRankMultivariateNormal(Distribution):
         self.cov_diag = cov_diag.expand((*batch, *size))
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         weighted = cov_factor.mT / cov_diag.unsqueeze(-2)
-        identity = creation.eye(cov_factor.shape[-1], dtype=loc.dtype)
+        identity = creation.eye(cov_factor.shape[-1], dtype=loc.dtype, device=loc.device)
         self._capacitance_tril = cholesky(identity + weighted @ cov_factor)
         super().__init__(batch, size, validate_args=validate_args)
 
@@ -115,8 +116,8 @@ class LowRankMultivariateNormal(Distribution):
         """Draw μ + W ε + √D ε'."""
         shape = self._extended_shape(sample_shape)
         few = (*shape[:-1], self.cov_factor.shape[-1])
-        first = creation.empty(few, dtype=self.loc.dtype).normal_()
-        second = creation.empty(shape, dtype=self.loc.dtype).normal_()
+        first = creation.empty(few, dtype=self.loc.dtype, device=self.loc.device).normal_()
+        second = creation.empty(shape, dtype=self.loc.dtype, device=self.loc.device).normal_()
         return (
             self.loc
             + batch_mv(self._unbroadcasted_cov_factor, first)
@@ -188,7 +189,11 @@ class Wishart(Distribution):
             raise ValueError(
                 f"{name} must be at least two-dimensional, with optional leading batch dimensions"
             )
-        df = df if isinstance(df, Tensor) else creation.tensor(float(df), dtype=matrix.dtype)
+        df = (
+            df
+            if isinstance(df, Tensor)
+            else creation.tensor(float(df), dtype=matrix.dtype, device=matrix.device)
+        )
         batch = np.broadcast_shapes(matrix.shape[:-2], df.shape)
         size = matrix.shape[-2:]
         self.df = df.expand(batch)
@@ -246,13 +251,14 @@ class Wishart(Distribution):
         return Wishart(self.df.expand(shape), scale_tril=lower, validate_args=False)
 
     def _by_bartlett(self, sizes: Any) -> Tensor:
-        n, dtype = self._event_shape[-1], self._unbroadcasted_scale_tril.dtype
-        each = self.df.unsqueeze(-1) - creation.arange(n, dtype=dtype)
+        n, like = self._event_shape[-1], self._unbroadcasted_scale_tril
+        alike: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
+        each = self.df.unsqueeze(-1) - creation.arange(n, **alike)
         roots = Chi2(each, validate_args=False).rsample(sizes).sqrt()
-        noise = roots.clamp(min=finfo(dtype).eps).diag_embed()
+        noise = roots.clamp(min=finfo(like.dtype).eps).diag_embed()
         rows, columns = np.tril_indices(n, -1)
         below = creation.zeros_like(noise)
-        below[..., rows, columns] = randn((*sizes, *self._batch_shape, n * (n - 1) // 2), dtype=dtype)
+        below[..., rows, columns] = randn((*sizes, *self._batch_shape, n * (n - 1) // 2), **alike)
         lower = self._unbroadcasted_scale_tril @ (noise + below)
         return lower @ lower.mT
 
@@ -265,7 +271,7 @@ class Wishart(Distribution):
         batch = tuple(range(len(sizes), len(sizes) + len(self._batch_shape)))
 
         def some(marked: Any) -> Any:
-            array = np.asarray(marked._data)
+            array = on_host(marked._data)
             return np.asarray(array.any(axis=batch) if batch else array)
 
         sample = self._by_bartlett(sizes)
@@ -276,8 +282,10 @@ class Wishart(Distribution):
             at[again] = np.arange(again.sum())
             inside = tuple(range(again.ndim, sample.ndim))
             chosen = new[at.reshape(-1)].reshape(sample.shape) if again.ndim else new[0]
-            sample = where(creation.tensor(np.expand_dims(again, inside)), chosen, sample)
-            marked = ~self.support.check(new)._data
+            sample = where(
+                creation.tensor(np.expand_dims(again, inside), device=sample.device), chosen, sample
+            )
+            marked = ~on_host(self.support.check(new)._data)
             singular = marked.any(axis=tuple(range(1, 1 + len(self._batch_shape)))) if batch else marked
             again = np.array(again)
             again[again] = singular
@@ -300,7 +308,9 @@ class Wishart(Distribution):
     def entropy(self) -> Tensor:
         """The entropy."""
         df, n = self.df, self._event_shape[-1]
-        slope = digamma((df / 2).unsqueeze(-1) - creation.arange(n, dtype=df.dtype) / 2).sum(-1)
+        slope = digamma(
+            (df / 2).unsqueeze(-1) - creation.arange(n, dtype=df.dtype, device=df.device) / 2
+        ).sum(-1)
         scale = n * math.log(2) / 2 + log_diagonal(self._unbroadcasted_scale_tril)
         return (n + 1) * scale + (df / 2).mvlgamma(n) - (df - n - 1) / 2 * slope + df * n / 2
 
@@ -325,11 +335,12 @@ class LKJCholesky(Distribution):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw factors, row by row on spheres: the onion method."""
         n, dtype = self.dim, self.concentration.dtype
-        offset = creation.tensor([0.0, *range(n - 1)], dtype=dtype)
+        alike: dict[str, Any] = {"dtype": dtype, "device": self.concentration.device}
+        offset = creation.tensor([0.0, *range(n - 1)], **alike)
         first = self.concentration.unsqueeze(-1) + 0.5 * (n - 2) - 0.5 * offset
         with no_grad():
             y = Beta(offset + 0.5, first, validate_args=False).sample(sample_shape).unsqueeze(-1)
-            u = randn(self._extended_shape(sample_shape), dtype=dtype).tril(-1)
+            u = randn(self._extended_shape(sample_shape), **alike).tril(-1)
             length = u.norm(dim=-1, keepdim=True)
             w = y.sqrt() * u / where(length == 0, 1.0, length)
             rest = (1 - (w**2).sum(dim=-1)).clamp(min=finfo(dtype).tiny).sqrt()
@@ -339,7 +350,9 @@ class LKJCholesky(Distribution):
         """Σ (2 (η - 1) + n - i) log Lᵢᵢ - log of the area."""
         x = self._validate_sample(value)
         n, eta = self.dim, self.concentration
-        order = 2 * (eta - 1).unsqueeze(-1) + n - creation.arange(2, n + 1, dtype=eta.dtype)
+        order = (
+            2 * (eta - 1).unsqueeze(-1) + n - creation.arange(2, n + 1, dtype=eta.dtype, device=eta.device)
+        )
         powers = (order * x.diagonal(dim1=-1, dim2=-2)[..., 1:].log()).sum(dim=-1)
         alpha = eta + 0.5 * (n - 1)
         area = 0.5 * (n - 1) * math.log(math.pi) + (alpha - 0.5).mvlgamma(n - 1) - lgamma(alpha) * (n - 1)

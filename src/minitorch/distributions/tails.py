@@ -67,7 +67,7 @@ class StudentT(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values through which gradients flow to the parameters."""
         shape = self._extended_shape(sample_shape)
-        noise = creation.empty(shape, dtype=self.df.dtype).normal_()
+        noise = creation.empty(shape, dtype=self.df.dtype, device=self.df.device).normal_()
         squares = Chi2(self.df, validate_args=False).rsample(sample_shape)
         return self.loc + self.scale * noise * (squares / self.df).rsqrt()
 
@@ -163,7 +163,9 @@ class HalfCauchy(Distribution):
     @property
     def mean(self) -> Tensor:
         """Infinity."""
-        return creation.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
+        return creation.full(
+            self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device
+        )
 
     @property
     def mode(self) -> Tensor:
@@ -446,7 +448,9 @@ class GeneralizedPareto(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values through which gradients flow to the parameters."""
-        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
+        return self.icdf(
+            rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
+        )
 
     def log_prob(self, value: Any) -> Tensor:
         """-log scale - (1 + 1/c) log(1 + c z), z = (x - loc) / scale."""
@@ -566,7 +570,9 @@ class ContinuousBernoulli(_ProbsOrLogits):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values through which gradients flow to the parameter."""
-        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
+        return self.icdf(
+            rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
+        )
 
     def log_prob(self, value: Any) -> Tensor:
         """x log p + (1 - x) log(1 - p) + the constant."""
@@ -630,10 +636,10 @@ class VonMises(Distribution):
             tau = 1 + (1 + 4 * k**2).sqrt()
             rho = (tau - (2 * tau).sqrt()) / (2 * k)
             r = where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
-            x = creation.zeros(shape, dtype=float64)
-            done = creation.zeros(shape, dtype=bool)
+            x = creation.zeros(shape, dtype=float64, device=loc.device)
+            done = creation.zeros(shape, dtype=bool, device=loc.device)
             while not bool(done.all()):
-                u1, u2, u3 = rand(3, *shape, dtype=float64)
+                u1, u2, u3 = rand(3, *shape, dtype=float64, device=loc.device)
                 z = (math.pi * u1).cos()
                 f = (1 + r * z) / (r + z)
                 c = k * (r - f)

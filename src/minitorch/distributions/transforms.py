@@ -652,7 +652,7 @@ class StickBreakingTransform(Transform):
     def _log_left(self, like: Tensor) -> Tensor:
         """log n, …, log 1: then zeros give equal shares."""
         n = like.shape[-1]
-        return creation.arange(n, 0, -1, dtype=like.dtype).log()
+        return creation.arange(n, 0, -1, dtype=like.dtype, device=like.device).log()
 
     def _call(self, x: Tensor) -> Tensor:
         limits = finfo(x.dtype)
@@ -742,7 +742,7 @@ class CorrCholeskyTransform(Transform):
         eps = finfo(x.dtype).eps
         r = _lower_triangle_of(x.tanh().clamp(min=-1 + eps, max=1 - eps))
         left = (1 - r**2).sqrt().cumprod(-1)  # what of a row's length the elements before leave
-        r = r + creation.eye(r.shape[-1], dtype=r.dtype)
+        r = r + creation.eye(r.shape[-1], dtype=r.dtype, device=r.device)
         return r * pad(left[..., :-1], (1, 0), value=1.0)
 
     def _inverse(self, y: Tensor) -> Tensor:

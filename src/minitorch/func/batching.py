@@ -15,11 +15,13 @@ from typing import Any
 
 from minitorch.engine.modes import is_grad_enabled, observed
 from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.recording import refuse_inside_recording
 from minitorch.engine.versions import note_viewed, synced
 from minitorch.engine.watch import memory_of, owner_of
 from minitorch.func.batched.arrays import FROM_BATCH, TO_BATCH, Batched, EachAlone, Level, warn_of_the_loop
 from minitorch.func.trees import flatten, spread
-from minitorch.tensor.generator import StreamState, default_generator
+from minitorch.tensor.devices import CPU, place_of
+from minitorch.tensor.generator import StreamState, default_generator, generator_of
 from minitorch.tensor.methods.joining import cat, stack
 
 Func = Callable[..., Any]
@@ -81,14 +83,15 @@ def _computed(
     call: Call, ends: list[Any], axes: list[Any], size: int, out_dims: Any, randomness: str
 ) -> Computed:
     """Compute all examples: at once, or, where the function does not allow that, one after the other."""
-    stream, level = StreamState(default_generator), Level(size, randomness)
+    before, level = _streams(ends), Level(size, randomness)
     try:
         return _at_once(call, ends, axes, level, out_dims)
     except EachAlone as error:
         if error.level is not level:
             raise
         why = error.why
-    stream.restore()
+    for stream in before:
+        stream.restore()
     warn_of_the_loop(why, stacklevel=4)
     return _one_by_one(call, ends, axes, size, out_dims, randomness)
 
@@ -157,14 +160,17 @@ def _one_by_one(
     call: Call, ends: list[Any], axes: list[Any], size: int, out_dims: Any, randomness: str
 ) -> Computed:
     results: list[Any] = []
-    start = default_generator.get_state() if randomness != "different" else None
+    if randomness != "different":
+        refuse_inside_recording("the state of a random generator")
+    before = _streams(ends)
     for i in range(size):
         if randomness == "same" and i:
-            default_generator.set_state(start)
+            for stream in before:
+                stream.restore()
         result = call(_example(ends, axes, i))
         parts, rebuild, places = _outputs(result, out_dims)
         results.append(parts)
-        if randomness == "error" and not _same(default_generator.get_state(), start):
+        if randomness == "error" and not all(stream.holds() for stream in before):
             raise RuntimeError(
                 "vmap: the function drew random numbers; say with randomness='different' or randomness='same' "
                 "whether each example shall have its own"
@@ -215,7 +221,7 @@ def _example(ends: list[Any], axes: list[Any], i: int) -> list[Any]:
     return [end if axis is None else end.select(axis, i) for end, axis in zip(ends, axes, strict=True)]
 
 
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, dict):
-        return all(_same(a[key], b[key]) for key in a)
-    return bool((a == b).all()) if hasattr(a, "shape") else bool(a == b)
+def _streams(ends: list[Any]) -> list[StreamState]:
+    """Return where the streams of random numbers are: the CPU's, and those of the devices that arguments lie on."""
+    places = {place_of(end._array) for end in ends if isinstance(end, Node)} - {CPU}
+    return [StreamState(stream) for stream in (default_generator, *map(generator_of, places))]

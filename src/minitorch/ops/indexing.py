@@ -59,14 +59,20 @@ def _may_repeat(key: Key) -> bool:
     return False
 
 
-def _add_at(target: Array, key: Key, values: Array) -> None:
+def add_at(target: Array, key: Key, values: Array) -> None:
     """Add `values` into `target[key]`, in place; what the key names twice is added twice."""
-    if type(target).__module__.startswith("cupy"):
-        import cupy  # np.add.at does not reach CuPy when the key is a tuple
-
-        cupy.add.at(target, key, values)
-    else:
+    if not type(target).__module__.startswith("cupy"):
         np.add.at(target, key, values)
+        return
+    # np.add.at does not reach CuPy when the key is a tuple; and of others' arrays (a batch's) CuPy does not know.
+    known = (type(target), np.ndarray, np.generic)
+    for each in (*parts_of(key), values):
+        if hasattr(each, "__array_ufunc__") and not isinstance(each, known):
+            each.__array_ufunc__(np.add, "at", target, key, values)
+            return
+    import cupy
+
+    cupy.add.at(target, key, values)
 
 
 def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
@@ -81,7 +87,7 @@ def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
             return summed if len(shape) == 2 else summed.reshape(shape)
     target = zeros(shape, g)
     if repeats:
-        _add_at(target, key, g)
+        add_at(target, key, g)
     else:
         target[key] = g
     return target
@@ -144,7 +150,7 @@ def _scatter(x: Array, index: Array, source: Array, *, axis: int, add: bool) -> 
     values = _region(source, index) if hasattr(source, "ndim") else source
     view = out.reshape(1) if out.ndim == 0 else out
     if add:
-        _add_at(view, _along(index, axis), values)
+        add_at(view, _along(index, axis), values)
     else:
         view[_along(index, axis)] = values
     return out
@@ -181,7 +187,7 @@ SCATTER: Op = Op(
 def _index_add(x: Array, index: Array, source: Array, *, axis: int, alpha: float) -> Array:
     out = x.copy()
     key: Key = (slice(None),) * axis + (index,)
-    _add_at(out, key, source if alpha == 1 else alpha * source)
+    add_at(out, key, source if alpha == 1 else alpha * source)
     return out
 
 

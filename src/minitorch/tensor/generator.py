@@ -504,17 +504,17 @@ class DeviceGenerator(Generator):
     @drawing
     def gammas(self, shapes: Any) -> Any:
         """Draw a standard gamma number for each shape, on the CPU."""
-        return gpu.sent(self._on_host().gammas(shapes.get()), self.device.index)
+        return gpu.sent(self._on_host().gammas(gpu.on_host(shapes)), self.device.index)
 
     @drawing
     def poissons(self, rates: Any) -> Any:
         """Draw a Poisson number for each rate, on the CPU."""
-        return gpu.sent(self._on_host().poissons(rates.get()), self.device.index)
+        return gpu.sent(self._on_host().poissons(gpu.on_host(rates)), self.device.index)
 
     @drawing
     def binomials(self, counts: Any, chances: Any) -> Any:
         """Draw, for each count and probability, how many succeed, on the CPU."""
-        return gpu.sent(self._on_host().binomials(counts.get(), chances.get()), self.device.index)
+        return gpu.sent(self._on_host().binomials(gpu.on_host(counts), gpu.on_host(chances)), self.device.index)
 
 
 def _of_a_row(count: int) -> int:

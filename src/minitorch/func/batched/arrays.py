@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine.errors import AnotherWay
+from minitorch.engine.gpu import device_of
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 from minitorch.engine.recording import Around
@@ -327,6 +328,9 @@ class Batched(Around, np.lib.mixins.NDArrayOperatorsMixin):
     flags = property(lambda self: _Flags(self.array[0, ...]))
     # Its memory is that of the array of all: so the engine sees which tensors share it.
     base = property(lambda self: self.array)
+    # It lies where that does.
+    __minitorch_device__ = property(lambda self: device_of(self.array))
+    device = property(lambda self: self.array.device)
     T = property(lambda self: self.transpose())
     mT = property(lambda self: self.swapaxes(-1, -2))
 
@@ -407,6 +411,10 @@ class Batched(Around, np.lib.mixins.NDArrayOperatorsMixin):
         found = self.array.all() if otherwise is False else self.array.any()
         decide = getattr(found, "__decide__", None)
         return bool(found) if decide is None else decide(otherwise)
+
+    def __minitorch_moved__(self, move: Callable[[Any], Any]) -> Batched:
+        """Return it on another device, to which `move` brings an array."""
+        return Batched(move(self.array), self.level)
 
     # --- gradients ----------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from minitorch.func.batched.arrays import (
     spread,
     top_level,
 )
+from minitorch.ops import indexing
 
 
 def _is_advanced(part: Any) -> bool:
@@ -144,7 +145,11 @@ def add_at(ufunc: Any, x: Any, key: Any, values: Any) -> None:
         raise EachAlone(level, "values of examples are added into an array that all of them share")
     level = _writable(x, key, values)
     chosen = Key(x, key, level)
-    ufunc.at(x.array, chosen.physical, _values_for(x, chosen, values, level))
+    added = _values_for(x, chosen, values, level)
+    if ufunc is np.add:
+        indexing.add_at(x.array, chosen.physical, added)
+    else:
+        ufunc.at(x.array, chosen.physical, added)
 
 
 HANDLERS["read"] = _read

@@ -37,10 +37,10 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-def _places(*sizes: int) -> list[Tensor]:
+def _places(*sizes: int, device: Any) -> list[Tensor]:
     """Return the places along each axis, shaped so that they broadcast."""
     shapes = [[-1 if i == axis else 1 for i in range(len(sizes))] for axis in range(len(sizes))]
-    return [arange(n).reshape(*shape) for n, shape in zip(sizes, shapes, strict=True)]
+    return [arange(n, device=device).reshape(*shape) for n, shape in zip(sizes, shapes, strict=True)]
 
 
 def create_mask(
@@ -53,7 +53,7 @@ def create_mask(
             [ True,  True]])
     """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
-    return mod_fn(*_places(*sizes)).expand(*sizes)
+    return mod_fn(*_places(*sizes, device=device)).expand(*sizes)
 
 
 class BlockMask:
@@ -86,7 +86,7 @@ def create_block_mask(
     **options: Any,
 ) -> BlockMask:
     """Return where a query may look, by a function of the places."""
-    return BlockMask(create_mask(mask_mod, B, H, Q_LEN, KV_LEN), mask_mod)
+    return BlockMask(create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device), mask_mod)
 
 
 def flex_attention(
@@ -108,7 +108,7 @@ def flex_attention(
         key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
     scores = query @ key.mT * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if score_mod is not None:
-        scores = score_mod(scores, *_places(*scores.shape))
+        scores = score_mod(scores, *_places(*scores.shape, device=scores.device))
     if block_mask is not None:
         scores = where(block_mask.mask, scores, -math.inf)
     total = scores.logsumexp(-1, keepdim=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minitorch import creation
+from minitorch.engine.gpu import on_host
 from minitorch.engine.modes import no_grad
 from minitorch.functions import cat, dot
 from minitorch.linalg import matrix_exp, solve
@@ -119,13 +120,15 @@ class _Orthogonal(Module):
         else:
             lower = x.tril()
             if rows != columns:
-                nothing = creation.zeros((*x.shape[:-2], rows, rows - columns), dtype=x.dtype)
+                nothing = creation.zeros(
+                    (*x.shape[:-2], rows, rows - columns), dtype=x.dtype, device=x.device
+                )
                 lower = cat([lower, nothing], -1)
             skew = lower - lower.swapaxes(-2, -1)  # e to a skew matrix is a rotation
             if self.how == "matrix_exp":
                 q = matrix_exp(skew)
             else:
-                one = creation.eye(rows, dtype=x.dtype)
+                one = creation.eye(rows, dtype=x.dtype, device=x.device)
                 q = solve(one - 0.5 * skew, one + 0.5 * skew)
             q = q[..., :columns]
         base = getattr(self, "base", None)
@@ -142,33 +145,33 @@ class _Orthogonal(Module):
                 raise NotImplementedError(
                     f"orthogonal: with {self.how} a matrix can be assigned only if use_trivialization=True"
                 )
-            raw, tau = (np.asarray(part) for part in np.linalg.qr(q._data, mode="raw"))
+            raw, tau = (np.asarray(part) for part in np.linalg.qr(on_host(q._data), mode="raw"))
             found = np.array(raw.swapaxes(-2, -1)).astype(value.dtype)
             diagonal = np.arange(columns)
             signs = np.sign(found[..., diagonal, diagonal])
             found[..., diagonal, diagonal] = np.where(tau == 0, -signs, signs)
-            result = as_tensor(found)
+            result = creation.as_tensor(found, device=q.device)
             return result.swapaxes(-2, -1) if wide else result
         if rows != columns:
-            q = cat([q, randn(*q.shape[:-2], rows, rows - columns, dtype=q.dtype)], -1)
+            q = cat([q, randn(*q.shape[:-2], rows, rows - columns, dtype=q.dtype, device=q.device)], -1)
         self.base = _make_orthogonal(q)
         # Of -1 on the diagonal every map makes the identity, and so base itself is the start.
         start = np.zeros(value.shape, value.dtype)
         diagonal = np.arange(min(rows, columns))
         start[..., diagonal, diagonal] = -1
-        return as_tensor(start)
+        return creation.as_tensor(start, device=value.device)
 
 
 def _make_orthogonal(matrix: Tensor) -> Tensor:
     q, r = np.linalg.qr(matrix._data)
     signs = np.sign(np.diagonal(r, axis1=-2, axis2=-1))
-    return as_tensor(np.ascontiguousarray(q * signs[..., None, :]))
+    return as_tensor((q * signs[..., None, :]).copy())
 
 
 def _householder_product(lower: Tensor) -> Tensor:
     """The first columns of the product of reflections, each across the plane normal to a column (with a 1 on top)."""
     rows, columns = lower.shape[-2:]
-    one = creation.eye(rows, columns, dtype=lower.dtype)
+    one = creation.eye(rows, columns, dtype=lower.dtype, device=lower.device)
     tau = 2.0 / (1.0 + (lower * lower).sum(dim=-2))
     vectors = lower + one
     q = one.expand(lower.shape)

@@ -220,7 +220,7 @@ class RandomStructured(BasePruningMethod):
         count = _count(self.amount, t.shape[self.dim])
         if not count:
             return default_mask
-        drawn = rand(t.shape[self.dim])
+        drawn = rand(t.shape[self.dim], device=t.device)
         return default_mask * _spread(drawn > drawn.kthvalue(count).values, t, self.dim)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.engine.dtypes import int64, kind_of
 from minitorch.engine.fast import apply_unary
+from minitorch.engine.gpu import device_of
 from minitorch.engine.meta import Meta
 from minitorch.engine.modes import autocasting, current
 from minitorch.engine.node import Node, new_tensor
@@ -616,6 +617,13 @@ def _index_part(part: Any, x: Any) -> Any:
         raise RuntimeError(
             "getitem: Expected all tensors to be on the same device, but found 'cpu' and 'meta'; an index on 'meta' "
             "has no numbers"
+        )
+    if array.__class__ is np.ndarray and array.ndim and device_of(x) is not None:
+        array = np.asarray(array, like=x)  # an index may lie on the CPU, whatever it is an index into
+    elif array.ndim and x.__class__ is np.ndarray and device_of(array) is not None:
+        raise RuntimeError(
+            "getitem: indices should be either on the CPU or on the same device as the indexed tensor (cpu); write "
+            "index.cpu(), or x.to(index.device)"
         )
     kind = array.dtype.kind
     if kind == "i" and array.ndim:

@@ -56,21 +56,21 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     >>> nms(boxes, creation.tensor([0.5, 0.9, 0.1]), 0.5)
     tensor([1, 2])
     """
-    overlap = box_iou(boxes.detach(), boxes.detach()).numpy()
-    order = np.argsort(-scores.detach().numpy(), kind="stable")
+    overlap = box_iou(boxes.detach(), boxes.detach()).cpu().numpy()
+    order = np.argsort(-scores.detach().cpu().numpy(), kind="stable")
     kept: list[int] = []
     dropped = np.zeros(len(order), dtype=bool)
     for i in order:
         if not dropped[i]:
             kept.append(int(i))
             dropped |= overlap[i] > iou_threshold
-    return creation.tensor(np.array(kept, dtype=np.int64))
+    return creation.tensor(np.array(kept, dtype=np.int64), device=boxes.device)
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
     """What nms keeps of each category by itself."""
     if boxes.numel() == 0:
-        return creation.zeros(0, dtype=np.int64)
+        return creation.zeros(0, dtype=np.int64, device=boxes.device)
     apart = idxs.to(boxes.dtype) * (boxes.max() + 1)
     return nms(boxes + apart[:, None], scores, iou_threshold)
 

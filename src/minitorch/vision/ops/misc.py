@@ -157,7 +157,9 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
         return input
     kept = 1.0 - p
     size = (input.shape[0],) if mode == "row" else (1,)
-    noise = creation.empty(*size, *(1,) * (input.ndim - 1), dtype=input.dtype).bernoulli_(kept)
+    noise = creation.empty(
+        *size, *(1,) * (input.ndim - 1), dtype=input.dtype, device=input.device
+    ).bernoulli_(kept)
     return input * (noise.div_(kept) if kept > 0.0 else noise)
 
 

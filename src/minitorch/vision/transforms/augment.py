@@ -272,7 +272,7 @@ class AugMix(_Augment):
         batch = image.reshape((1,) * max(4 - image.ndim, 0) + tuple(image.shape))
         count, ones = batch.shape[0], (1,) * (batch.ndim - 1)
         kept, mixed = (
-            Dirichlet(creation.tensor([self.alpha] * n).expand(count, -1)).sample()
+            Dirichlet(creation.tensor([self.alpha] * n, device=batch.device).expand(count, -1)).sample()
             for n in (2, self.mixture_width)
         )
         shares = mixed * kept[:, 1:]

@@ -194,7 +194,7 @@ def _hsv_to_rgb(image: Tensor) -> Tensor:
     red = stack((v, q, p, p, t, v), dim=-3)
     green = stack((t, v, v, q, p, p), dim=-3)
     blue = stack((p, p, t, v, v, q), dim=-3)
-    mask = (i.unsqueeze(-3) == creation.arange(6).reshape(-1, 1, 1)).to(image.dtype)
+    mask = (i.unsqueeze(-3) == creation.arange(6, device=image.device).reshape(-1, 1, 1)).to(image.dtype)
     return stack([(mask * part).sum(-3) for part in (red, green, blue)], dim=-3)
 
 
@@ -213,7 +213,7 @@ def normalize(image: Tensor, mean: Any, std: Any, inplace: bool) -> Tensor:
     if image.ndim < 3:
         raise ValueError(f"normalize: expects (…, C, H, W), got {tuple(image.shape)}")
     out = image if inplace else image.clone()
-    shift, scale = (creation.as_tensor(v, dtype=image.dtype) for v in (mean, std))
+    shift, scale = (creation.as_tensor(v, dtype=image.dtype, device=image.device) for v in (mean, std))
     if bool((scale == 0).any()):
         raise ValueError(
             f"normalize: std is 0 after conversion to {image.dtype}, leading to division by zero."
@@ -227,32 +227,42 @@ def _sampled(image: Tensor, grid: Tensor, mode: str, fill: Any) -> Tensor:
     batch, single = _as_batch(image)
     batch_grid = grid.expand(batch.shape[0], *grid.shape[1:]).to(batch.dtype)
     if fill is not None:
-        batch = cat((batch, creation.ones(batch.shape[0], 1, *batch.shape[-2:], dtype=batch.dtype)), dim=1)
+        batch = cat(
+            (
+                batch,
+                creation.ones(batch.shape[0], 1, *batch.shape[-2:], dtype=batch.dtype, device=batch.device),
+            ),
+            dim=1,
+        )
     out = grid_sample(batch, batch_grid, mode=mode, padding_mode="zeros", align_corners=False)
     if fill is not None:
         out, mask = out[:, :-1], out[:, -1:].expand(-1, batch.shape[1] - 1, -1, -1)
         colours = fill if isinstance(fill, (list, tuple)) else [float(fill)]
         colour = (
-            creation.tensor([float(c) for c in colours], dtype=out.dtype).reshape(1, -1, 1, 1).expand_as(out)
+            creation.tensor([float(c) for c in colours], dtype=out.dtype, device=out.device)
+            .reshape(1, -1, 1, 1)
+            .expand_as(out)
         )
         sharp = mode == "nearest"
         out = where(mask < 0.5, colour, out) if sharp else out * mask + (1.0 - mask) * colour
     return _as_it_was(out, single, image.dtype)
 
 
-def _affine_grid(matrix: Sequence[float], w: int, h: int, ow: int, oh: int) -> Tensor:
-    theta = creation.tensor(matrix, dtype=float32).reshape(1, 2, 3)
-    x = creation.linspace(-ow * 0.5 + 0.5, ow * 0.5 + 0.5 - 1, ow)
-    y = creation.linspace(-oh * 0.5 + 0.5, oh * 0.5 + 0.5 - 1, oh)
-    base = stack((x.expand(oh, ow), y.unsqueeze(-1).expand(oh, ow), creation.ones(oh, ow)), dim=-1)
-    rescaled = theta.transpose(1, 2) / creation.tensor([0.5 * w, 0.5 * h])
+def _affine_grid(matrix: Sequence[float], image: Tensor, ow: int, oh: int) -> Tensor:
+    w, h, there = image.shape[-1], image.shape[-2], image.device
+    theta = creation.tensor(matrix, dtype=float32, device=there).reshape(1, 2, 3)
+    x = creation.linspace(-ow * 0.5 + 0.5, ow * 0.5 + 0.5 - 1, ow, device=there)
+    y = creation.linspace(-oh * 0.5 + 0.5, oh * 0.5 + 0.5 - 1, oh, device=there)
+    one = creation.ones(oh, ow, device=there)
+    base = stack((x.expand(oh, ow), y.unsqueeze(-1).expand(oh, ow), one), dim=-1)
+    rescaled = theta.transpose(1, 2) / creation.tensor([0.5 * w, 0.5 * h], device=there)
     return (base.reshape(1, oh * ow, 3) @ rescaled).reshape(1, oh, ow, 2)
 
 
 def affine(image: Tensor, matrix: Sequence[float], mode: InterpolationMode, fill: Any) -> Tensor:
     """Move each pixel by the inverse of an affine map around the centre."""
-    w, h = image.shape[-1], image.shape[-2]
-    return _sampled(image, _affine_grid(matrix, w, h, w, h), mode.value, fill)
+    grid = _affine_grid(matrix, image, image.shape[-1], image.shape[-2])
+    return _sampled(image, grid, mode.value, fill)
 
 
 def rotate(
@@ -261,7 +271,7 @@ def rotate(
     """Turn it; expand: make it as large as the turned one is."""
     w, h = image.shape[-1], image.shape[-2]
     ow, oh = _turned_size(matrix, w, h) if expand else (w, h)
-    return _sampled(image, _affine_grid(matrix, w, h, ow, oh), mode.value, fill)
+    return _sampled(image, _affine_grid(matrix, image, ow, oh), mode.value, fill)
 
 
 def _turned_size(matrix: Sequence[float], w: int, h: int) -> tuple[int, int]:
@@ -289,8 +299,8 @@ def perspective(image: Tensor, coefficients: Sequence[float], mode: Interpolatio
     """Look at it from another place."""
     w, h = image.shape[-1], image.shape[-2]
     a, b, c, d, e, f, g, i = coefficients
-    x = creation.linspace(0.5, w + 0.5 - 1.0, w).expand(h, w)
-    y = creation.linspace(0.5, h + 0.5 - 1.0, h).unsqueeze(-1).expand(h, w)
+    x = creation.linspace(0.5, w + 0.5 - 1.0, w, device=image.device).expand(h, w)
+    y = creation.linspace(0.5, h + 0.5 - 1.0, h, device=image.device).unsqueeze(-1).expand(h, w)
     below = g * x + i * y + 1
     across, down = (a * x + b * y + c) / below, (d * x + e * y + f) / below
     grid = stack((across / (0.5 * w) - 1.0, down / (0.5 * h) - 1.0), dim=-1).unsqueeze(0)
@@ -300,15 +310,17 @@ def perspective(image: Tensor, coefficients: Sequence[float], mode: Interpolatio
 def elastic(image: Tensor, displacement: Tensor, mode: InterpolationMode, fill: Any) -> Tensor:
     """Move each pixel by its own displacement."""
     h, w = image.shape[-2:]
-    x = creation.linspace((-w + 1) / w, (w - 1) / w, w).expand(h, w)
-    y = creation.linspace((-h + 1) / h, (h - 1) / h, h).unsqueeze(-1).expand(h, w)
-    return _sampled(image, stack((x, y), dim=-1).unsqueeze(0) + displacement, mode.value, fill)
+    x = creation.linspace((-w + 1) / w, (w - 1) / w, w, device=image.device).expand(h, w)
+    y = creation.linspace((-h + 1) / h, (h - 1) / h, h, device=image.device).unsqueeze(-1).expand(h, w)
+    return _sampled(
+        image, stack((x, y), dim=-1).unsqueeze(0) + displacement.to(image.device), mode.value, fill
+    )
 
 
-def gaussian_kernel(size: int, sigma: float, dtype: Any = float32) -> Tensor:
+def gaussian_kernel(size: int, sigma: float, dtype: Any = float32, device: Any = None) -> Tensor:
     """Return e^(-x²/2σ²) at whole places around 0, summing to 1."""
     half = (size - 1) * 0.5
-    x = creation.linspace(-half, half, size, dtype=dtype)
+    x = creation.linspace(-half, half, size, dtype=dtype, device=device)
     weights = (-0.5 * (x / sigma) ** 2).exp()
     return weights / weights.sum()
 
@@ -323,7 +335,7 @@ def _filtered(image: Tensor, kernel: Tensor) -> Tensor:
 def gaussian_blur(image: Tensor, size: Sequence[int], sigma: Sequence[float]) -> Tensor:
     """Take means over neighbourhoods, weighted by a bell."""
     kx, ky = size
-    across, down = gaussian_kernel(kx, sigma[0]), gaussian_kernel(ky, sigma[1])
+    across, down = (gaussian_kernel(n, s, device=image.device) for n, s in zip(size, sigma, strict=True))
     kernel = down.unsqueeze(-1) @ across.unsqueeze(0)
     padded = pad(image, (kx // 2, ky // 2, kx // 2, ky // 2), 0, "reflect")
     return _filtered(padded, kernel)
@@ -333,7 +345,7 @@ def adjust_sharpness(image: Tensor, factor: float) -> Tensor:
     """Mix it with a blurred one."""
     if image.shape[-1] <= 2 or image.shape[-2] <= 2:
         return image
-    kernel = creation.ones(3, 3)
+    kernel = creation.ones(3, 3, device=image.device)
     kernel[1, 1] = 5.0
     blurred = image.clone()
     blurred[..., 1:-1, 1:-1] = _filtered(image, kernel / kernel.sum())
@@ -378,7 +390,7 @@ def equalize(image: Tensor) -> Tensor:
     """Spread each channel's values so that all are about as frequent."""
     if image.dtype != np.uint8:
         raise TypeError(f"equalize: expects uint8, got {image.dtype}")
-    array = image.numpy()
+    array = image.cpu().numpy()
     out = np.empty_like(array)
     for index in np.ndindex(array.shape[:-2]):
         counts = np.bincount(array[index].reshape(-1), minlength=256)
@@ -390,7 +402,7 @@ def equalize(image: Tensor) -> Tensor:
         table = (np.cumsum(counts) + step // 2) // step
         table = np.clip(np.concatenate([[0], table[:-1]]), 0, 255)
         out[index] = table[array[index]].astype(np.uint8)
-    return creation.from_numpy(out)
+    return creation.from_numpy(out).to(image.device)
 
 
 def erase(image: Tensor, top: int, left: int, height: int, width: int, value: Any, inplace: bool) -> Tensor:

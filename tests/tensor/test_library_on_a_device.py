@@ -1,0 +1,322 @@
+"""What is written in Tensors runs where these lie: on a GPU, or on one that does not exist (tests/support/standin_cupy.py).
+
+The stand-in refuses arrays of the host's, so a constant made on the CPU fails here.
+"""
+
+import copy
+
+import numpy as np
+import pytest
+
+import minitorch
+import minitorch.nn.functional as F
+import minitorch.vision.ops
+import minitorch.vision.transforms as T
+import standin_cupy
+from minitorch import nn
+from minitorch.autograd import Function, functional, gradcheck, gradgradcheck
+from minitorch.autograd.gradcheck import GradcheckError
+from minitorch.distributions import kl_divergence, transforms
+from minitorch.engine import gpu
+from minitorch.func import functional_call, grad, hessian, jacfwd, jacrev, vmap
+from minitorch.nn.attention.flex_attention import create_block_mask, flex_attention
+from minitorch.nn.utils import parametrizations, prune
+from minitorch.vision.transforms import functional as TF
+
+Di = minitorch.distributions
+
+
+@pytest.fixture(autouse=True)
+def cuda(monkeypatch):
+    if not gpu.gpu_count():
+        standin_cupy.installed(monkeypatch)
+
+
+def values(*shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def x(d):
+    return minitorch.tensor(values(6, 8), device=d)
+
+
+def places(d, most=8):
+    return minitorch.tensor(np.arange(6) * 5 % most, device=d)
+
+
+def image(d):
+    return minitorch.tensor(values(3, 16, 16)).sigmoid().to(d)
+
+
+def linear(d):
+    minitorch.manual_seed(0)
+    return nn.Linear(8, 8).to(d)
+
+
+def pruned(d):
+    layer = linear(d)
+    prune.l1_unstructured(layer, "weight", 0.5)
+    prune.ln_structured(layer, "weight", 0.25, n=2, dim=0)
+    return layer(x(d))
+
+
+def set_by_an_index_of_the_cpu(d):
+    out = x(d)
+    out[minitorch.tensor([0, 2])] = 1.0
+    out[minitorch.ones(6, 8) > 2] = 2.0
+    return out
+
+
+def with_a_mask(d):
+    q = minitorch.tensor(values(1, 2, 16, 8), device=d)
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 16, 16, device=d)
+    return flex_attention(q, q, q, score_mod=lambda s, b, h, i, j: s + (i - j), block_mask=mask)
+
+
+def per_sample_gradients(d):
+    net = nn.Sequential(linear(d), nn.ReLU(), linear(d))
+    loss = lambda parameters, each: functional_call(net, parameters, (each,)).square().sum()
+    return vmap(grad(loss), in_dims=(None, 0))(dict(net.named_parameters()), x(d))["0.weight"]
+
+
+def sent_away_and_back(d):
+    return vmap(grad(lambda a: a.cpu().square().sum().to(d)))(x(d))
+
+
+def boxes(d):
+    return minitorch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0, 6.0]], device=d)
+
+
+def scores(d):
+    return minitorch.tensor([0.5, 0.9, 0.1], device=d)
+
+
+def bytes_of(d):
+    return (image(d) * 255).to(minitorch.uint8)
+
+
+CORNERS = [[0, 0], [15, 0], [15, 15], [0, 15]], [[1, 1], [14, 0], [15, 15], [0, 14]]
+
+SAME_NUMBERS = {
+    "jacobian": lambda d: functional.jacobian(lambda a: a.sin(), x(d)[0]),
+    "jacobian, no outputs": lambda d: functional.jacobian(lambda a: a[:0], x(d)[0]),
+    "hessian": lambda d: functional.hessian(lambda a: a.sin().sum(), x(d)[0]),
+    "jacrev": lambda d: jacrev(lambda a: a.sin())(x(d)[0]),
+    "jacfwd": lambda d: jacfwd(lambda a: a.sin())(x(d)[0]),
+    "func.hessian": lambda d: hessian(lambda a: (a**3).sum())(x(d)[0]),
+    "per-sample gradients": per_sample_gradients,
+    "vmap new_zeros": lambda d: vmap(lambda a: a + a.new_zeros(8))(x(d)),
+    "vmap new_tensor": lambda d: vmap(lambda a: a + a.new_tensor([1.0] * 8))(x(d)),
+    "vmap index_add": lambda d: vmap(lambda a: minitorch.zeros(4, device=d).index_add(0, places(d, 4), a[:6]))(
+        x(d)
+    ),
+    "vmap indices": lambda d: vmap(lambda a, i: a[i] + a[minitorch.tensor([1, 1])].sum())(x(d), places(d)),
+    "vmap scatter_add": lambda d: vmap(lambda a, i: a.scatter_add(0, i[None], a[:1]))(x(d), places(d)),
+    "vmap and the way back": sent_away_and_back,
+    "an index of the CPU": lambda d: x(d)[minitorch.tensor([1, -1, 1])],
+    "two indices": lambda d: x(d)[minitorch.tensor([1, -1]), places(d)[:2]],
+    "a mask of the CPU": lambda d: x(d)[minitorch.tensor([True, False] * 3)],
+    "an index of NumPy's": lambda d: x(d)[np.array([0, 2])],
+    "set by an index": set_by_an_index_of_the_cpu,
+    "fill_diagonal_": lambda d: x(d).fill_diagonal_(3.0),
+    "map2_": lambda d: x(d).map2_(x(d), x(d), lambda a, b, c: a + b * c),
+    "householder": lambda d: parametrizations.orthogonal(linear(d), orthogonal_map="householder")(x(d)),
+    "matrix_exp": lambda d: parametrizations.orthogonal(linear(d), orthogonal_map="matrix_exp")(x(d)),
+    "cayley": lambda d: parametrizations.orthogonal(linear(d), orthogonal_map="cayley")(x(d)),
+    "weight_norm": lambda d: parametrizations.weight_norm(linear(d))(x(d)),
+    "pruned": pruned,
+    "flex_attention": with_a_mask,
+    "nms": lambda d: minitorch.vision.ops.nms(boxes(d), scores(d), 0.5),
+    "batched_nms": lambda d: minitorch.vision.ops.batched_nms(boxes(d), scores(d), places(d)[:3], 0.5),
+    "rotate": lambda d: TF.rotate(image(d), 30.0, fill=[1.0]),
+    "affine": lambda d: TF.affine(image(d), 10.0, [1, 1], 1.1, [5.0]),
+    "perspective": lambda d: TF.perspective(image(d), *CORNERS),
+    "gaussian_blur": lambda d: TF.gaussian_blur(image(d), [3, 5]),
+    "adjust_sharpness": lambda d: TF.adjust_sharpness(image(d), 2.0),
+    "adjust_hue": lambda d: TF.adjust_hue(image(d), 0.1),
+    "normalize": lambda d: TF.normalize(image(d), [0.5] * 3, [0.25] * 3),
+    "elastic_transform": lambda d: TF.elastic_transform(image(d), minitorch.full((1, 16, 16, 2), 0.1)),
+    "equalize": lambda d: TF.equalize(bytes_of(d)),
+    "kl, normal": lambda d: kl_divergence(Di.Normal(x(d), x(d).exp()), Di.Normal(0.0, x(d).exp())),
+    "kl, gamma": lambda d: kl_divergence(Di.Gamma(x(d).exp(), 1.0), Di.Gamma(1.0, x(d).exp())),
+    "entropy": lambda d: Di.Categorical(logits=x(d)).entropy(),
+    "support": lambda d: Di.Categorical(logits=x(d)).enumerate_support(),
+    "binomial entropy": lambda d: Di.Binomial(5, logits=x(d)).entropy(),
+    "log_prob": lambda d: Di.MixtureSameFamily(
+        Di.Categorical(logits=x(d)), Di.Normal(x(d), x(d).exp())
+    ).log_prob(x(d)[:, 0]),
+    "stick breaking": lambda d: transforms.StickBreakingTransform()(x(d)),
+    "correlations": lambda d: transforms.CorrCholeskyTransform()(x(d)[0, :3]),
+    "variance": lambda d: Di.LowRankMultivariateNormal(
+        x(d)[0], x(d)[:2].T, x(d)[1].exp()
+    ).log_prob(x(d)),
+    "square": lambda d: Di.constraints.square.check(x(d)[:, :6]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME_NUMBERS)
+def test_the_same_numbers_there(name):
+    expected, found = SAME_NUMBERS[name]("cpu"), SAME_NUMBERS[name]("cuda")
+    assert expected.is_cpu
+    assert found.is_cuda
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.detach().cpu().numpy(), expected.detach().numpy(), rtol=2e-5, atol=2e-5)
+
+
+def one(d):
+    return minitorch.tensor([0.3, 0.6], device=d)
+
+
+def two(d):
+    return minitorch.tensor([1.5, 2.5], device=d, requires_grad=True)
+
+
+DISTRIBUTIONS = {
+    "Bernoulli": lambda d: Di.Bernoulli(one(d)),
+    "Beta": lambda d: Di.Beta(two(d), two(d)),
+    "Binomial": lambda d: Di.Binomial(10, one(d)),
+    "Categorical": lambda d: Di.Categorical(one(d)),
+    "Cauchy": lambda d: Di.Cauchy(one(d), two(d)),
+    "Chi2": lambda d: Di.Chi2(two(d)),
+    "ContinuousBernoulli": lambda d: Di.ContinuousBernoulli(one(d)),
+    "Dirichlet": lambda d: Di.Dirichlet(two(d)),
+    "Exponential": lambda d: Di.Exponential(two(d)),
+    "FisherSnedecor": lambda d: Di.FisherSnedecor(two(d), two(d)),
+    "Gamma": lambda d: Di.Gamma(two(d), two(d)),
+    "GeneralizedPareto": lambda d: Di.GeneralizedPareto(one(d), two(d), one(d)),
+    "Geometric": lambda d: Di.Geometric(one(d)),
+    "Gumbel": lambda d: Di.Gumbel(one(d), two(d)),
+    "HalfCauchy": lambda d: Di.HalfCauchy(two(d)),
+    "HalfNormal": lambda d: Di.HalfNormal(two(d)),
+    "InverseGamma": lambda d: Di.InverseGamma(two(d), two(d)),
+    "Kumaraswamy": lambda d: Di.Kumaraswamy(two(d), two(d)),
+    "LKJCholesky": lambda d: Di.LKJCholesky(3, two(d)),
+    "Laplace": lambda d: Di.Laplace(one(d), two(d)),
+    "LogNormal": lambda d: Di.LogNormal(one(d), two(d)),
+    "LogisticNormal": lambda d: Di.LogisticNormal(one(d), two(d)),
+    "LowRankMultivariateNormal": lambda d: Di.LowRankMultivariateNormal(one(d), one(d)[:, None], two(d)),
+    "Multinomial": lambda d: Di.Multinomial(5, one(d)),
+    "MultivariateNormal": lambda d: Di.MultivariateNormal(one(d), two(d).diag()),
+    "NegativeBinomial": lambda d: Di.NegativeBinomial(two(d), one(d)),
+    "Normal": lambda d: Di.Normal(one(d), two(d)),
+    "OneHotCategorical": lambda d: Di.OneHotCategorical(one(d)),
+    "Pareto": lambda d: Di.Pareto(two(d), two(d)),
+    "Poisson": lambda d: Di.Poisson(two(d)),
+    "RelaxedBernoulli": lambda d: Di.RelaxedBernoulli(two(d)[0], one(d)),
+    "RelaxedOneHotCategorical": lambda d: Di.RelaxedOneHotCategorical(two(d)[0], one(d)),
+    "StudentT": lambda d: Di.StudentT(two(d)),
+    "Tanh": lambda d: Di.TransformedDistribution(Di.Normal(one(d), two(d)), [transforms.TanhTransform()]),
+    "Uniform": lambda d: Di.Uniform(one(d), two(d)),
+    "VonMises": lambda d: Di.VonMises(one(d), two(d)),
+    "Weibull": lambda d: Di.Weibull(two(d), two(d)),
+    "Wishart": lambda d: Di.Wishart(two(d)[0] + 1, two(d).diag()),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_distributions_draw_and_answer_there(name):
+    there, here = DISTRIBUTIONS[name]("cuda"), DISTRIBUTIONS[name]("cpu")
+    drawn = there.rsample((4,)) if there.has_rsample else there.sample((4,))
+    assert drawn.is_cuda
+    assert drawn.shape == here.sample((4,)).shape
+    given = drawn.detach()
+    np.testing.assert_allclose(
+        there.log_prob(given).detach().cpu().numpy(),
+        here.log_prob(given.cpu()).detach().numpy(),
+        rtol=2e-4,
+        atol=2e-4,
+    )
+    for fact in ("mean", "variance"):
+        try:
+            expected = getattr(here, fact)
+        except NotImplementedError:
+            continue
+        assert getattr(there, fact).is_cuda
+        np.testing.assert_allclose(
+            getattr(there, fact).detach().cpu().numpy(), expected.detach().numpy(), rtol=2e-4
+        )
+    if drawn.requires_grad:
+        drawn.sum().backward()
+
+
+DRAWN = {
+    "randn_like": lambda a: minitorch.randn_like(a),
+    "rand": lambda a: minitorch.rand(8, device=a.device),
+    "randint": lambda a: minitorch.randint(0, 1000, (8,), device=a.device).float(),
+    "randperm": lambda a: minitorch.randperm(8, device=a.device).float(),
+    "normal_": lambda a: minitorch.empty_like(a).normal_(),
+    "bernoulli": lambda a: a.sigmoid().bernoulli(),
+    "dropout": lambda a: F.dropout(a, 0.5),
+    "poisson": lambda a: minitorch.poisson(a.exp()),
+    "one by one": lambda a: minitorch.rand_like(a) + (0.0 if a.sum().item() > -1000 else 1.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:vmap:UserWarning")
+@pytest.mark.parametrize("name", DRAWN)
+def test_batches_draw_there(name):
+    given = minitorch.ones(5, 8, device="cuda")
+    with pytest.raises(RuntimeError, match="randomness='different'"):
+        vmap(DRAWN[name])(given)
+    same = vmap(DRAWN[name], randomness="same")(given)
+    different = vmap(DRAWN[name], randomness="different")(given)
+    assert same.is_cuda
+    assert different.is_cuda
+    same, different = same.cpu().numpy(), different.cpu().numpy()
+    assert (same == same[:1]).all()
+    assert len(np.unique(different, axis=0)) > 1
+
+
+TRANSFORMS = {
+    "ColorJitter": lambda d: T.ColorJitter(0.4, 0.4, 0.4, 0.1)(image(d)),
+    "ElasticTransform": lambda d: T.ElasticTransform(sigma=1.0)(image(d)),
+    "RandomAffine": lambda d: T.RandomAffine(10)(image(d)),
+    "RandomErasing": lambda d: T.RandomErasing(1.0, value="random")(image(d)),
+    "RandAugment": lambda d: T.RandAugment()(bytes_of(d)),
+    "TrivialAugmentWide": lambda d: T.TrivialAugmentWide()(bytes_of(d)),
+    "AugMix": lambda d: T.AugMix()(bytes_of(d)),
+    "stochastic_depth": lambda d: minitorch.vision.ops.StochasticDepth(0.5, "row")(image(d)),
+    "random_structured": lambda d: prune.random_structured(linear(d), "weight", 0.5, dim=0)(x(d)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_random_transforms_stay_there(name):
+    for seed in range(6):
+        minitorch.manual_seed(seed)
+        assert TRANSFORMS[name]("cuda").is_cuda
+
+
+def test_derivatives_are_checked_there():
+    for given in (values(2, 3, dtype=np.float64), values(3, dtype=np.float64) + 1j):
+        a = minitorch.tensor(given, device="cuda", requires_grad=True)
+        assert gradcheck(lambda t: t * t.sin() if not t.is_complex() else t * t, (a,))
+        assert gradgradcheck(lambda t: t * t * t, (a,))
+
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, t):
+            return t * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    with pytest.raises(GradcheckError, match="backward gives 3, differences give 2"):
+        gradcheck(
+            Wrong.apply, (minitorch.ones(2, device="cuda", dtype=minitorch.float64, requires_grad=True),)
+        )
+
+
+def test_an_index_on_a_gpu_is_refused_by_a_tensor_on_the_cpu():
+    with pytest.raises(RuntimeError, match=r"indices should be either on the CPU .* write index.cpu\(\)"):
+        x("cpu")[places("cuda")]
+    with pytest.raises(IndexError, match="out of"):
+        x("cuda")[minitorch.tensor([0, 100])].cpu()
+
+
+def test_copies_lie_where_they_lay():
+    layer = parametrizations.orthogonal(linear("cuda"))
+    twin = copy.deepcopy(layer)
+    assert twin.weight.is_cuda
+    np.testing.assert_allclose((twin.weight @ twin.weight.T).detach().cpu().numpy(), np.eye(8), atol=1e-5)
