@@ -13,6 +13,7 @@ import minitorch.nn.functional as F
 import minitorch.vision.ops
 import minitorch.vision.transforms as T
 import standin_cupy
+import standin_gpu
 from minitorch import nn
 from minitorch.autograd import Function, functional, gradcheck, gradgradcheck
 from minitorch.autograd.gradcheck import GradcheckError
@@ -265,6 +266,27 @@ def test_batches_draw_there(name):
     same, different = same.cpu().numpy(), different.cpu().numpy()
     assert (same == same[:1]).all()
     assert len(np.unique(different, axis=0)) > 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda r: (r * r.new_ones(8)).sum(),
+        lambda r: F.dropout(r, 0.5) * minitorch.rand_like(r),
+        grad(lambda r: (r * minitorch.randn(8, device=r.device)).sum()),
+    ],
+)
+def test_batches_compile_there(function, monkeypatch):
+    if not minitorch.cuda.get_device_name().startswith("NVIDIA"):
+        standin_gpu.installed(monkeypatch)
+    eager = vmap(function, randomness="different")
+    compiled = minitorch.compile(eager)
+    results = []
+    for run in (eager, compiled):
+        minitorch.manual_seed(0)
+        results.append(minitorch.stack([run(x("cuda")) for _ in range(4)]).cpu().numpy())
+    np.testing.assert_allclose(*results, rtol=1e-5)
+    assert "1 compiled" in str(compiled.explain())
 
 
 TRANSFORMS = {

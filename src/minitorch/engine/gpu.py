@@ -87,7 +87,9 @@ class DeviceMemory:
 
     def number_of(self, array: Any) -> int:
         """Return the number of the GPU that an array lies on; of one that is recorded, of the GPU in use."""
-        return int(getattr(array, "device", self._cupy.cuda.Device()).id)
+        while hasattr(array, "__minitorch_moved__"):  # a batch: it lies where the array of all does
+            array = array.array
+        return int(array.device.id if is_on_gpu(array) else self._cupy.cuda.Device().id)
 
     def to_host(self, array: Any) -> np.ndarray:
         """Return a copy as NumPy's array, when everything that was begun is done."""

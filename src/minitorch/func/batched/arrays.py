@@ -330,7 +330,6 @@ class Batched(Around, np.lib.mixins.NDArrayOperatorsMixin):
     base = property(lambda self: self.array)
     # It lies where that does.
     __minitorch_device__ = property(lambda self: device_of(self.array))
-    device = property(lambda self: self.array.device)
     T = property(lambda self: self.transpose())
     mT = property(lambda self: self.swapaxes(-1, -2))
 
