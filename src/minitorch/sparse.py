@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
+from minitorch.engine.gpu import on_host
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.functions import addmm as dense_addmm
@@ -103,18 +104,19 @@ def _shifted(input: Tensor, dim: int, dtype: Any, name: str) -> tuple[Tensor, An
     axis = one_axis(dim, once.ndim, name)
     if axis >= len(indices):
         return values, None, once
-    others = np.delete(indices, axis, axis=0)
+    others = np.delete(on_host(indices), axis, axis=0)
     _, groups = np.unique(others, axis=1, return_inverse=True)
     groups = groups.reshape(-1)
     # Subtracting the largest changes no ratio, and exp then stays finite.
     largest = np.full((int(groups.max(initial=-1)) + 1, *values.shape[1:]), -np.inf, values._array.dtype)
-    np.maximum.at(largest, groups, values._data)
-    return values - new_tensor(largest[groups]), as_tensor(groups), once
+    np.maximum.at(largest, groups, on_host(values._data))
+    there = once.device
+    return values - new_tensor(largest[groups]).to(there), as_tensor(groups).to(there), once
 
 
 def _totals(e: Tensor, groups: Tensor) -> Tensor:
-    count = int(groups._data.max(initial=-1)) + 1
-    return new_tensor(np.zeros((count, *e.shape[1:]), e._array.dtype)).index_add(0, groups, e)
+    count = int(groups.max()) + 1 if groups.numel() else 0
+    return e.detach().new_zeros((count, *e.shape[1:])).index_add(0, groups, e)
 
 
 def _like(once: Tensor, values: Tensor) -> Tensor:
@@ -146,8 +148,8 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
 def _old_name(name: str, dtype: Any) -> Any:
     def make(*args: Any, device: Any = None) -> Tensor:
         if args and all(isinstance(a, int) for a in args):
-            return sparse_coo_tensor(tuple(args), dtype=dtype)
-        return sparse_coo_tensor(*(args or ((0,),)), dtype=dtype)
+            return sparse_coo_tensor(tuple(args), dtype=dtype, device=device)
+        return sparse_coo_tensor(*(args or ((0,),)), dtype=dtype, device=device)
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = (

@@ -9,6 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 
 from minitorch.func.batched import Batched
+from minitorch.ops.sparse import Coo
+
+UNKNOWN = (Batched, Coo)  # arrays of others' kinds, that they themselves compute with
 
 
 def aligned_empty(shape, dtype):
@@ -50,13 +53,13 @@ class DeviceArray:
         return (2, 0 if self.device is None else self.device.id)  # CUDA's number
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if any(isinstance(each, Batched) for each in inputs):
+        if any(isinstance(each, UNKNOWN) for each in inputs):
             return NotImplemented  # as CuPy leaves what it does not know to itself
         options = {k: to_host(v) for k, v in kwargs.items()}  # out= among them, where there is one
         return to_device(getattr(ufunc, method)(*map(to_host, inputs), **options))
 
     def __array_function__(self, function, types, args, kwargs):
-        if any(issubclass(each, Batched) for each in types):
+        if any(issubclass(each, UNKNOWN) for each in types):
             return NotImplemented
         if function is np.asarray:  # (like=: which is how a host array is brought there)
             given, *others = args
@@ -125,7 +128,7 @@ class DeviceArray:
 
 def _operator(name):
     def method(self, *others):
-        if any(isinstance(each, Batched) for each in others):
+        if any(isinstance(each, UNKNOWN) for each in others):
             return NotImplemented
         return to_device(getattr(self.host, name)(*map(to_host, others)))
 

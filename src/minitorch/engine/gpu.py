@@ -87,8 +87,10 @@ class DeviceMemory:
 
     def number_of(self, array: Any) -> int:
         """Return the number of the GPU that an array lies on; of one that is recorded, of the GPU in use."""
-        while hasattr(array, "__minitorch_moved__"):  # a batch: it lies where the array of all does
-            array = array.array
+        while hasattr(
+            array, "__minitorch_place__"
+        ):  # it holds others, of which this one tells where they lie
+            array = array.__minitorch_place__
         return int(array.device.id if is_on_gpu(array) else self._cupy.cuda.Device().id)
 
     def to_host(self, array: Any) -> np.ndarray:
@@ -134,6 +136,8 @@ def device_of(array: Any) -> DeviceMemory | None:
         return None
     if hasattr(kind, "__minitorch_device__"):
         return array.__minitorch_device__
+    if hasattr(kind, "__minitorch_place__"):
+        return device_of(array.__minitorch_place__)
     return _memory(sys.modules["cupy"]) if is_on_gpu(array) else None
 
 

@@ -3,6 +3,7 @@
 A `Coo` (coordinates) is an array of another kind, which a Tensor may hold in an ndarray's place: it speaks NumPy's
 protocols for what keeps zeros zeros (sums, products, transposing, functions with f(0) = 0) and refuses everything else.
 A place may be named twice; its value is the sum. A gradient may be one too: then it is that of the dense array.
+Indices and values lie on one device; what only SciPy has (a product of two sparse ones) is computed on the host.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
+from minitorch.ops.indexing import add_at
+from minitorch.ops.op import Array, Op, zeros
 
 # Functions that map 0 to 0, and so can be applied to the values alone.
 _KEEPS_ZERO = {
@@ -105,6 +107,15 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("a sparse tensor is no NumPy array; write x.to_dense() first")
 
+    @property
+    def __minitorch_place__(self) -> Array:
+        """The array that tells where this one lies."""
+        return self.values
+
+    def __minitorch_moved__(self, move: Callable[[Any], Any]) -> Coo:
+        """Return it on another device, to which `move` brings an array."""
+        return Coo(move(self.indices), move(self.values), self.shape, self.coalesced, self.by_rows)
+
     # --- other forms of it ------------------------------------------------------------------------
 
     def like(self, values: Array) -> Coo:
@@ -120,14 +131,18 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
     def row_starts(self) -> Array:
         """Return how many values lie before each row, and how many there are in all."""
         counts = np.bincount(self.indices[0], minlength=self.shape[0])
-        return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        starts = zeros((self.shape[0] + 1,), self.indices)
+        starts[1:] = np.cumsum(counts)
+        return starts
 
     def keys(self) -> Array:
         """Return each place as one number, in the order of the axes."""
-        lengths = self.shape[: self.sparse_axes]
-        if not lengths or not self.indices.shape[1]:
-            return np.zeros(self.indices.shape[1], np.int64)
-        return np.ravel_multi_index(tuple(self.indices), lengths)
+        keys = zeros(self.indices.shape[1:], self.indices)
+        for length, places in zip(
+            self.shape, self.indices, strict=False
+        ):  # (they were looked at when it was made)
+            keys = keys * length + places
+        return keys
 
     def coalesce(self) -> Coo:
         """Return the same with every place once, in order."""
@@ -136,28 +151,37 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
         keys = self.keys()
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
-        first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-        values = np.add.reduceat(self.values[order], first, axis=0).astype(self.dtype, copy=False)
+        is_first = np.ones_like(keys, dtype=np.bool_)
+        is_first[1:] = keys[1:] != keys[:-1]
+        first = np.flatnonzero(is_first)
+        if type(keys) is np.ndarray:
+            values = np.add.reduceat(self.values[order], first, axis=0).astype(self.dtype, copy=False)
+        else:
+            values = zeros((len(first), *self.values.shape[1:]), self.values)
+            add_at(values, np.cumsum(is_first) - 1, self.values[order])
         return Coo(self.indices[:, order[first]], values, self.shape, True)
 
     def dense(self) -> Array:
-        """Return it as NumPy's array."""
-        out = np.zeros(self.shape, self.dtype)
+        """Return it as a dense array."""
+        out = zeros(self.shape, self.values)
         self.add_to(out)
         return out
 
     def add_to(self, out: Array) -> None:
         """Add it to a dense array, in place."""
         once = self.coalesce()
-        out[tuple(once.indices)] += once.values
+        if self.sparse_axes:
+            out[tuple(once.indices)] += once.values
+        else:
+            out += once.values.sum(axis=0)
 
     def at(self, indices: Array) -> Array:
         """Return the values at some places, zeros among them."""
         once = self.coalesce()
         keys, wanted = once.keys(), Coo(indices, self.values[:0], self.shape).keys()
-        out = np.zeros((len(wanted), *self.values.shape[1:]), self.dtype)
+        out = zeros((len(wanted), *self.values.shape[1:]), self.values)
         if len(keys):
-            found = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+            found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             there = keys[found] == wanted
             out[there] = once.values[found[there]]
         return out
@@ -202,12 +226,7 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
             elif isinstance(part, slice) and part.step in (None, 1) and axis < out.sparse_axes:
                 out = out._part(axis, *part.indices(out.shape[axis])[:2])
                 axis += 1
-            elif (
-                isinstance(part, np.ndarray)
-                and part.ndim == 1
-                and part.dtype.kind == "i"
-                and axis < out.sparse_axes
-            ):
+            elif getattr(part, "ndim", 0) == 1 and part.dtype.kind == "i" and axis < out.sparse_axes:
                 out = out.taken(axis, part)
                 axis += 1
             else:
@@ -221,12 +240,17 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
         n = self.shape[axis]
         if ((index < -n) | (index >= n)).any():
             raise IndexError(f"an index is out of range for an axis of length {n}")
-        order = np.argsort(self.indices[axis], kind="stable")
-        where, wanted = self.indices[axis][order], index % max(n, 1)
+        places = _on_host(self.indices[axis])
+        order = np.argsort(places, kind="stable")
+        where, wanted = places[order], _on_host(index) % max(n, 1)
         first, end = np.searchsorted(where, wanted, "left"), np.searchsorted(where, wanted, "right")
         found = np.concatenate([order[:0], *(order[a:b] for a, b in zip(first, end, strict=True))])
+        found, numbers = (
+            np.asarray(each, like=self.indices)
+            for each in (found, np.repeat(np.arange(len(index)), end - first))
+        )
         indices = self.indices[:, found]
-        indices[axis] = np.repeat(np.arange(len(index)), end - first)
+        indices[axis] = numbers
         return Coo(indices, self.values[found], (*self.shape[:axis], len(index), *self.shape[axis + 1 :]))
 
     def _part(self, axis: int, start: int, stop: int | None) -> Coo:
@@ -236,7 +260,7 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
             if not -n <= start < n:
                 raise IndexError(f"index {start} is out of range for an axis of length {n}")
             here = where == start % n
-            indices = np.delete(self.indices[:, here], axis, axis=0)
+            indices = self.indices[:, here][[k for k in range(self.sparse_axes) if k != axis]]
             length: tuple[int, ...] = ()
         else:
             here = (where >= start) & (where < stop)
@@ -274,11 +298,15 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.zeros_like:
             if (shape := kwargs.get("shape", self.shape)) != self.shape:
-                return np.zeros(shape, self.dtype)
+                return zeros(shape, self.values)
             return Coo(self.indices[:, :0], self.values[:0], self.shape)
         if function is np.concatenate:
             return joined(*args, **kwargs)
         raise _refusal(function.__name__)
+
+
+def _on_host(array: Array) -> Array:
+    return array.get() if hasattr(array, "get") else array  # (what CuPy calls it)
 
 
 def _refusal(name: str) -> NotImplementedError:
@@ -351,20 +379,20 @@ def joined(arrays: Any, axis: int = 0) -> Coo:
     axis %= first.ndim
     if axis >= first.sparse_axes:
         raise RuntimeError(f"cat: axis {axis} is a dense one; sparse tensors are joined along sparse axes")
-    starts = np.cumsum([0, *(x.shape[axis] for x in arrays)])
-    moved = [x.indices.copy() for x in arrays]
-    for indices, start in zip(moved, starts[:-1], strict=True):
-        indices[axis] += start
-    shape = (*first.shape[:axis], int(starts[-1]), *first.shape[axis + 1 :])
+    moved, length = [x.indices.copy() for x in arrays], 0
+    for indices, x in zip(moved, arrays, strict=True):
+        indices[axis] += length
+        length += x.shape[axis]
+    shape = (*first.shape[:axis], length, *first.shape[axis + 1 :])
     return Coo(np.concatenate(moved, axis=1), np.concatenate([x.values for x in arrays]), shape)
 
 
 def from_dense(x: Array, sparse_axes: int) -> Coo:
     """Return what of a dense array is not 0, by its first axes."""
-    rest = tuple(range(sparse_axes, x.ndim))
-    indices = np.array(np.nonzero((x != 0).any(axis=rest) if rest else x != 0))
     if not sparse_axes:
-        return Coo(np.zeros((0, 1), np.int64), x[None], x.shape, True)
+        return Coo(np.zeros_like(x, shape=(0, 1), dtype=np.int64), x[None], x.shape, True)
+    rest = tuple(range(sparse_axes, x.ndim))
+    indices = np.stack(np.nonzero((x != 0).any(axis=rest) if rest else x != 0))
     return Coo(indices, x[tuple(indices)], x.shape, True)
 
 
@@ -379,6 +407,8 @@ def product(a: Any, b: Any) -> Any:
         raise RuntimeError(
             f"matmul: a sparse matrix (2 sparse axes) is expected, got {a!r} and shape {b.shape}"
         )
+    if type(a.values) is not np.ndarray:
+        return _product_there(a, b)
     # (SciPy has no float16.)
     wide = (
         np.result_type(a.dtype, np.float32) if a.dtype.itemsize < 4 and a.dtype.kind not in "iub" else a.dtype
@@ -389,6 +419,18 @@ def product(a: Any, b: Any) -> Any:
     indices = np.array([out.row, out.col], np.int64)
     made = Coo(indices, out.data.astype(a.dtype, copy=False), (a.shape[0], b.shape[1]))
     return made.kept(a.by_rows and b.by_rows)
+
+
+def _product_there(a: Coo, b: Any) -> Any:
+    """Return what `product` does of arrays on a device."""
+    if isinstance(b, Coo):
+        bring = lambda array: np.asarray(array, like=a.values)
+        return product(*(each.__minitorch_moved__(_on_host) for each in (a, b))).__minitorch_moved__(bring)
+    i, j = a.indices
+    factor = a.values if b.ndim == 1 else a.values[:, None]
+    out = zeros((a.shape[0], *b.shape[1:]), a.values)
+    add_at(out, i, (factor * b[j]).astype(a.dtype, copy=False))
+    return out
 
 
 def _rows_of(x: Coo, dtype: Any) -> Any:

@@ -220,7 +220,8 @@ class Facts(Node):
         >>> minitorch.Tensor([1.0]).get_device()
         -1
         """
-        return int(self._data.device.id) if self.is_cuda else -1
+        place = self.device
+        return place.index if place.type == "cuda" and place.index is not None else -1
 
     def is_signed(self) -> Bool:
         """Whether its dtype has negative numbers.

@@ -514,7 +514,9 @@ class DeviceGenerator(Generator):
     @drawing
     def binomials(self, counts: Any, chances: Any) -> Any:
         """Draw, for each count and probability, how many succeed, on the CPU."""
-        return gpu.sent(self._on_host().binomials(gpu.on_host(counts), gpu.on_host(chances)), self.device.index)
+        return gpu.sent(
+            self._on_host().binomials(gpu.on_host(counts), gpu.on_host(chances)), self.device.index
+        )
 
 
 def _of_a_row(count: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from minitorch.engine import watch
 from minitorch.engine.dtypes import dtype_of_number, get_default_dtype, kind_of
+from minitorch.engine.gpu import on_host
 from minitorch.engine.node import new_tensor
 from minitorch.ops.sparse import Coo
 from minitorch.tensor.torch_function import asked
@@ -142,8 +143,7 @@ def _host(data: Any) -> np.ndarray:
 
 def _sparse(tensor: Any, prefix: str) -> str:
     """Return a sparse tensor as PyTorch would print it: its indices, its values, its size."""
-    coo = tensor._array
-    parts = []
+    coo, parts = on_host(tensor._array), []
     indices: tuple[Any, ...] = (("indices", coo.indices),)
     if coo.by_rows:
         indices = (("crow_indices", coo.row_starts()), ("col_indices", coo.indices[1]))
@@ -154,7 +154,8 @@ def _sparse(tensor: Any, prefix: str) -> str:
         if array.size:
             body = _lines(array, _Formatter(_summary(array)), indent, array.size > _options.threshold)
         parts.append(f"{start}{body})")
-    size, count = f"size={coo.shape}", f"nnz={coo.indices.shape[1]}"
+    place = "" if tensor.is_cpu else f"device='{tensor.device}', "
+    size, count = f"{place}size={coo.shape}", f"nnz={coo.indices.shape[1]}"
     gap = ",\n" + " " * len(prefix)
     implied = coo.dtype in (np.bool_, np.int64, get_default_dtype(), dtype_of_number(1j))
     kind = [] if implied else [f"dtype={shown(coo.dtype) if pytorchs.on else coo.dtype}"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitorch.engine.gpu import device_of, on_host
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recorder
@@ -240,8 +241,10 @@ def sparse_coo_tensor(
     if values is None:  # sparse_coo_tensor(size): zeros
         size, indices = tuple(indices), np.zeros((len(indices), 0), np.int64)
         values = new_tensor(np.zeros(0, np.dtype(dtype) if dtype is not None else np.float32))
-    places = np.asarray(as_tensor(indices)._data).astype(np.int64)
+    places = np.asarray(on_host(as_tensor(indices)._data)).astype(np.int64)
     held = as_tensor(values, dtype)
+    if device is not None:
+        held = held.to(device)
     places = places[None] if places.ndim == 1 else places
     if places.ndim != 2 or held.ndim < 1 or places.shape[1] != held._array.shape[0]:
         raise RuntimeError(
@@ -261,6 +264,8 @@ def sparse_coo_tensor(
         raise RuntimeError(f"sparse_coo_tensor: an index is out of range for size {shape}")
     if requires_grad:  # a leaf
         held = held.detach()
+    if device_of(held._array) is not None:
+        places = np.asarray(places, like=held._array)
     out = apply(ops.SPARSE, held, indices=places, shape=shape, coalesced=bool(is_coalesced))
     return out.requires_grad_() if requires_grad else out
 
@@ -283,7 +288,7 @@ def sparse_csr_tensor(
             [3., 4.]])
     """
     starts, columns = (
-        np.asarray(as_tensor(each)._data).astype(np.int64) for each in (crow_indices, col_indices)
+        np.asarray(on_host(as_tensor(each)._data)).astype(np.int64) for each in (crow_indices, col_indices)
     )
     if starts.ndim != 1 or not starts.size or starts[0] != 0 or starts[-1] != columns.size:
         raise RuntimeError("sparse_csr_tensor: crow_indices must lead from 0 to the number of values")
@@ -291,7 +296,7 @@ def sparse_csr_tensor(
         size = (len(starts) - 1, int(columns.max(initial=-1)) + 1)
     held = as_tensor(values, dtype).detach() if requires_grad else as_tensor(values, dtype)
     places = np.stack([np.repeat(np.arange(len(starts) - 1), np.diff(starts)), columns])
-    made = sparse_coo_tensor(places, held, size)
+    made = sparse_coo_tensor(places, held, size, device=device)
     out = apply(ops.KEEP, made, by_rows=True)
     return out.requires_grad_() if requires_grad else out
 
