@@ -116,7 +116,49 @@ def test_special_functions_that_a_device_lacks_are_computed_from_copies(name, mo
     native.meet(DeviceArray)
     try:
         found = function(*map(on_device, arrays))
+        of_batches = minitorch.vmap(function)(*map(on_device, arrays))
     finally:
         native.forget(DeviceArray)
-    assert isinstance(found._data, DeviceArray)
-    np.testing.assert_array_equal(found._data.host, function(*map(minitorch.tensor, arrays))._data)
+    for each in (found, of_batches):
+        assert isinstance(each._data, DeviceArray)
+        np.testing.assert_array_equal(each._data.host, function(*map(minitorch.tensor, arrays))._data)
+
+
+def test_eigenvalues_that_a_device_lacks_are_computed_from_copies(monkeypatch):
+    functions = DeviceArray.__array_function__
+
+    def without(self, function, *args):
+        lacks = function in (np.linalg.eig, np.linalg.eigvals)
+        return NotImplemented if lacks else functions(self, function, *args)
+
+    monkeypatch.setattr(DeviceArray, "__array_function__", without)
+    array = np.random.default_rng(0).normal(size=(4, 3, 3))
+    native.meet(DeviceArray)
+    try:
+        a = on_device(array, requires_grad=True)
+        values = minitorch.linalg.eigvals(a)
+        values.abs().sum().backward()
+        vectors = minitorch.linalg.eig(on_device(array)).eigenvectors
+        of_batches = minitorch.vmap(minitorch.linalg.eigvals)(on_device(array))
+    finally:
+        native.forget(DeviceArray)
+    b = minitorch.tensor(array, requires_grad=True)
+    expected = minitorch.linalg.eigvals(b)
+    expected.abs().sum().backward()
+    assert isinstance(a.grad, DeviceArray)
+    np.testing.assert_allclose(a.grad.host, b.grad, rtol=1e-12)
+    np.testing.assert_array_equal(values._data.host, expected._data)
+    np.testing.assert_array_equal(of_batches._data.host, expected._data)
+    np.testing.assert_array_equal(vectors._data.host, minitorch.linalg.eig(b).eigenvectors._data)
+
+
+def test_ones_of_batches_are_made_without_telling_of_a_device(monkeypatch):
+    functions = DeviceArray.__array_function__
+
+    def strict(self, function, types, args, kwargs):
+        assert "device" not in kwargs, "CuPy's functions do not know it"
+        return functions(self, function, types, args, kwargs)
+
+    monkeypatch.setattr(DeviceArray, "__array_function__", strict)
+    found = minitorch.vmap(lambda a: minitorch.ones_like(a) * 2)(on_device(np.zeros((2, 3))))
+    np.testing.assert_array_equal(found._data.host, np.full((2, 3), 2.0))

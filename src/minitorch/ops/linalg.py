@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
+from minitorch.ops.native import answered
 from minitorch.ops.op import Array, Op, certain, violated
 
 Mode = Literal["reduced", "complete", "r"]
@@ -424,7 +426,7 @@ EIGVALSH = Op("eigvalsh", _eigvalsh, _eigvalsh_rule)
 
 def _eig(a: Array) -> tuple[Array, Array]:
     _check_square("eig", a, "for other shapes use linalg.svd")
-    values, vectors = _converging("eig", np.linalg.eig, a)
+    values, vectors = _converging("eig", partial(answered, np.linalg.eig), a)
     kind = np.result_type(a.dtype, np.complex64)
     return values.astype(kind, copy=False), vectors.astype(kind, copy=False)
 
@@ -453,13 +455,13 @@ EIG = Op("eig", _eig, _eig_rule)
 
 def _eigvals(a: Array) -> Array:
     _check_square("eigvals", a, "for other shapes use linalg.svdvals")
-    values = _converging("eigvals", np.linalg.eigvals, a)
+    values = _converging("eigvals", partial(answered, np.linalg.eigvals), a)
     return values.astype(np.result_type(a.dtype, np.complex64), copy=False)
 
 
 def _eigvals_rule(g: Array, out: Array, a: Array) -> Array:
     # The eigenvectors are computed here, not in the forward: who wants no gradient does not pay for them.
-    _, vectors = np.linalg.eig(a)
+    _, vectors = answered(np.linalg.eig, a)
     adjoint = np.conjugate(_transpose(vectors))
     return SOLVE(adjoint, g[..., :, None] * adjoint, left=True)
 

@@ -15,33 +15,16 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops import error_function
-from minitorch.ops.native import is_of_device
+from minitorch.ops.native import answered
 from minitorch.ops.op import Array, Op
 
 
 @functools.cache
 def special(name: str) -> Callable[..., Any]:
-    """Return a function of scipy.special, which takes a tenth of a second to import, at first use.
-
-    Arrays on a device answer by functions of their own; those that they have not are computed here, from copies.
-    """
+    """Return a function of scipy.special, which takes a tenth of a second to import, at first use."""
     import scipy.special
 
-    function = getattr(scipy.special, name)
-
-    @functools.wraps(function)
-    def computed(*inputs: Any) -> Any:
-        try:
-            return function(*inputs)
-        except TypeError:
-            there = next(filter(is_of_device, inputs), None)
-            if there is None:
-                raise
-            found = function(*(x.get() if is_of_device(x) else x for x in inputs))
-            back = functools.partial(np.asarray, like=there)
-            return tuple(map(back, found)) if isinstance(found, tuple) else back(found)
-
-    return computed
+    return functools.partial(answered, getattr(scipy.special, name))
 
 
 _SQRT_PI = math.sqrt(math.pi)

@@ -30,6 +30,7 @@ from minitorch.func.batched.arrays import (
     top_level,
     wrapped,
 )
+from minitorch.ops.native import answered
 from minitorch.ops.products import explicit_subscripts
 
 FUNCTIONS = HANDLERS
@@ -73,7 +74,7 @@ def _ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, 
         if where is not None:
             ndim = max(ndim, ndim_of(where))
             options["where"] = aligned(where, level, ndim)
-        result = ufunc(*(aligned(each, level, ndim) for each in inputs), **into, **options)
+        result = answered(ufunc, *(aligned(each, level, ndim) for each in inputs), **into, **options)
     elif method in ("reduce", "accumulate"):
         (x,) = inputs
         axis = physical_axis(options.pop("axis", 0), x.ndim)
@@ -197,7 +198,8 @@ def _makes(function: Any, like_function: Any) -> None:
     def filled(shape: Any, dtype: Any, like: Any) -> Any:
         if like.__class__ is np.ndarray or not hasattr(like, "__array_function__"):
             return function(shape, dtype=dtype)
-        return function(shape, dtype=dtype, like=like)
+        # (Not by `like=`: with that NumPy tells np.ones's of a device as well, of which CuPy's does not know.)
+        return like_function(like, dtype=dtype, shape=shape)
 
     def plain(level: Level, shape: Any, dtype: Any = float, order: Any = "C", **more: Any) -> Any:
         return _new(level, filled, _shape(shape), dtype, more.get("like"))
@@ -606,7 +608,7 @@ def _of_matrices(function: Any) -> None:
     """Register a function of matrices in the last two axes, which takes batches of them."""
 
     def handler(level: Level, x: Any, *args: Any, **options: Any) -> Any:
-        return wrapped(function(x.array, *args, **options), level)
+        return wrapped(answered(function, x.array, *args, **options), level)
 
     HANDLERS[function] = handler
 
