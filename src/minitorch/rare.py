@@ -536,8 +536,9 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
     count = math.floor((end - start) / step) + 1
     if count < 1:
         raise RuntimeError(f"range: no step of {step} leads from {start} to {end}")
-    numbers = creation.arange(count, dtype=np.float64) * step + start
-    return numbers.to(creation.empty(0, **options).dtype)
+    like = creation.empty(0, **options)
+    numbers = creation.arange(count, dtype=np.float64, device=like.device) * step + start
+    return numbers.to(like.dtype).requires_grad_(like.requires_grad)
 
 
 # --- removed by PyTorch --------------------------------------------------------------------------------------------

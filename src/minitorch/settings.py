@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import common_dtype, kind_of, legacy_dtype, promote_types
+from minitorch.engine.dtypes import common_dtype, kind_of, legacy_dtype, legacy_names_gpu, promote_types
 from minitorch.engine.dtypes import set_default_dtype as _set_default_dtype
 from minitorch.engine.modes import is_grad_enabled
 from minitorch.engine.precision import precision as _precision
@@ -91,11 +91,12 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_default_tensor_type(kind: Any) -> None:
-    """Set the dtype of Python's floats by PyTorch's old names: 'torch.DoubleTensor'.
+    """Set the dtype of Python's floats, and the default device, by PyTorch's old names: 'torch.DoubleTensor'.
 
     >>> set_default_tensor_type("torch.FloatTensor")
     """
     _set_default_dtype(legacy_dtype(kind))
+    set_default_device("cuda" if legacy_names_gpu(kind) else "cpu")
 
 
 def is_inference_mode_enabled() -> bool:

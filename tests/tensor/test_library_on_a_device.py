@@ -68,6 +68,57 @@ def set_by_an_index_of_the_cpu(d):
     return out
 
 
+def written_by_steps(d):
+    whole = x(d)
+    whole[1:].as_strided((2, 2), (8, 1)).fill_(3.0)
+    return whole
+
+
+def gradient_of_steps(d):
+    a = x(d).requires_grad_()
+    (a.t() * 1).as_strided((3, 3), (1, 1), 2).square().sum().backward()
+    return minitorch.as_tensor(a.grad)
+
+
+def clipped_on_both(d):
+    a, b = x(d).requires_grad_(), x("cpu").requires_grad_()
+    (a.sum() + (b * 2).sum().to(d)).backward()
+    total = nn.utils.clip_grad_norm_([a, b], 0.5)
+    return minitorch.cat(
+        [minitorch.as_tensor(each.grad).to(d).reshape(-1) for each in (a, b)] + [total.reshape(1)]
+    )
+
+
+def seeded_by_a_number(d):
+    a = x(d).requires_grad_()
+    (a * a).sum().backward(minitorch.tensor(2.0))
+    return minitorch.as_tensor(a.grad)
+
+
+class Doubled(Function):
+    @staticmethod
+    def forward(ctx, a):
+        return a * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return minitorch.tensor(2.0)
+
+
+def gradient_of_a_function(d):
+    a = x(d).sum().detach().requires_grad_()
+    Doubled.apply(a).backward()
+    return minitorch.as_tensor(a.grad)
+
+
+def added_up_in_place(d):
+    a = x(d).requires_grad_()
+    (a * 2).sum().backward()
+    held = minitorch.as_tensor(a.grad)
+    (a * 3).sum().backward()
+    return held
+
+
 def with_a_mask(d):
     q = minitorch.tensor(values(1, 2, 16, 8), device=d)
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 16, 16, device=d)
@@ -114,6 +165,32 @@ SAME_NUMBERS = {
     "vmap indices": lambda d: vmap(lambda a, i: a[i] + a[minitorch.tensor([1, 1])].sum())(x(d), places(d)),
     "vmap scatter_add": lambda d: vmap(lambda a, i: a.scatter_add(0, i[None], a[:1]))(x(d), places(d)),
     "vmap and the way back": sent_away_and_back,
+    "as_strided": lambda d: x(d).t()[1:].as_strided((3, 2), (1, 8)),
+    "as_strided, from the start": lambda d: x(d)[2:, 1:].as_strided((3,), (2,), 1),
+    "as_strided, written into": written_by_steps,
+    "as_strided, gradient": gradient_of_steps,
+    "numbers there, in a list": lambda d: minitorch.tensor([x(d)[0, 0], 2.0, x(d).sum()], device=d),
+    "numbers there, in an index": lambda d: x(d)[:, [places(d)[1]]],
+    "searchsorted": lambda d: minitorch.searchsorted(x(d)[0].sort().values, 0.25),
+    "bucketize": lambda d: minitorch.bucketize(minitorch.tensor(0.5), x(d)[0].sort().values),
+    "isin": lambda d: minitorch.isin(places(d), 5) | minitorch.isin(5, places(d)),
+    "heaviside": lambda d: x(d).heaviside(minitorch.tensor(0.5)),
+    "index_put": lambda d: x(d).index_put((places(d, 6),), minitorch.tensor(1.0)),
+    "numbers that do not fit": lambda d: bytes_of(d) * -3 + 300 - (-1 - bytes_of(d)) + (bytes_of(d) & 300),
+    "numbers that do not fit, in place": lambda d: bytes_of(d).add_(-1).add(bytes_of(d), alpha=-3),
+    "resized": lambda d: x(d).resize_(10, 8),
+    "out grows": lambda d: minitorch.mm(x(d), x(d).T, out=minitorch.empty(0, device=d)),
+    "gaussian_nll_loss": lambda d: F.gaussian_nll_loss(x(d), x(d) * 2, 2.0),
+    "nextafter": lambda d: x(d).nextafter(minitorch.tensor(2.0)),
+    "shifts": lambda d: (places(d) << minitorch.tensor(2)) + (minitorch.tensor(64) >> places(d)),
+    "isclose": lambda d: x(d).isclose(minitorch.tensor(0.5), atol=0.5),
+    "bernoulli_": lambda d: x(d).bernoulli_(minitorch.tensor([0.0, 1.0] * 4)),
+    "LazyBatchNorm1d": lambda d: nn.LazyBatchNorm1d().to(d)(x(d)),
+    "a seed of the CPU": seeded_by_a_number,
+    "a function's gradient on the CPU": gradient_of_a_function,
+    "type_as": lambda d: x("cpu").type_as(x(d)),
+    "clipped": clipped_on_both,
+    "gradients added up": added_up_in_place,
     "an index of the CPU": lambda d: x(d)[minitorch.tensor([1, -1, 1])],
     "two indices": lambda d: x(d)[minitorch.tensor([1, -1]), places(d)[:2]],
     "a mask of the CPU": lambda d: x(d)[minitorch.tensor([True, False] * 3)],
@@ -335,6 +412,40 @@ def test_an_index_on_a_gpu_is_refused_by_a_tensor_on_the_cpu():
         x("cpu")[places("cuda")]
     with pytest.raises(IndexError, match="out of"):
         x("cuda")[minitorch.tensor([0, 100])].cpu()
+
+
+def test_seeds_of_another_device_are_refused():
+    for here, there in (("cpu", "cuda"), ("cuda", "cpu")):
+        with pytest.raises(RuntimeError, match=r"the gradient lies on '.*'; write gradient.to\('c"):
+            (x(here).requires_grad_() * 2).backward(minitorch.ones(6, 8, device=there))
+
+
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
+def test_range_lies_where_it_is_asked_to():
+    made = minitorch.range(0, 3, device="cuda", requires_grad=True)
+    assert made.is_cuda
+    assert made.requires_grad
+    assert made.tolist() == [0, 1, 2, 3]
+
+
+def test_numbers_name_gpus():
+    assert minitorch.zeros(2, device=0).is_cuda
+    assert minitorch.ones(1).to(device=0).get_device() == 0
+    assert nn.Linear(2, 2, device=0).weight.is_cuda
+    assert vmap(lambda a: a * a.get_device())(minitorch.ones(2, 2, device=0)).sum().item() == 0
+    minitorch.set_default_device(0)
+    try:
+        assert minitorch.ones(2).is_cuda
+    finally:
+        minitorch.set_default_device("cpu")
+
+
+def test_a_view_by_steps_is_written_into_before_backward():
+    w, whole = minitorch.ones(4, device="cuda", requires_grad=True), minitorch.ones(4, device="cuda")
+    product = w * whole
+    whole.as_strided((2,), (2,)).zero_()
+    with pytest.raises(RuntimeError, match="changed"):
+        product.sum().backward()
 
 
 def test_copies_lie_where_they_lay():

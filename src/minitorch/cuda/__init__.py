@@ -195,6 +195,7 @@ class _LegacyOnGpu(type):
     """The kind of cuda.FloatTensor and its like: called they make tensors on the GPU, asked they tell dtypes."""
 
     on_cpu: Any
+    legacy_dtype = property(lambda cls: cls.on_cpu.legacy_dtype)
 
     def __call__(cls, *args: Any) -> Any:
         """Make a tensor from data, or of a shape."""

@@ -376,9 +376,10 @@ def deposit(gradients: list[tuple[Node, Array, bool]]) -> None:
             if held is None:
                 tensor._grad = g if own else copied(g)
             elif hasattr(held, "__decide__") or (isinstance(held, np.ndarray) and held.flags.writeable):
-                np.add(
-                    held, g, out=held
-                )  # in place, also where it is recorded: whoever holds the array sees the sum
+                # In place, also where it is recorded: whoever holds the array sees the sum.
+                np.add(held, g, out=held)
+            elif gpu.is_on_gpu(held):
+                held[...] = ADD.forward(held, g)
             else:
                 tensor._grad = ADD.forward(held, g)
             tensor._grad_is_shared = False

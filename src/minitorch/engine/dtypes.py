@@ -94,6 +94,17 @@ def legacy_dtype(name: Any) -> DType:
     return np.dtype(getattr(name, "legacy_dtype", name))
 
 
+def legacy_names_gpu(name: Any) -> bool | None:
+    """Tell whether a name of PyTorch's old kind, or its constructor, says that tensors lie on a GPU; None: nothing.
+
+    >>> legacy_names_gpu("torch.cuda.FloatTensor"), legacy_names_gpu("torch.FloatTensor"), legacy_names_gpu(np.float32)
+    (True, False, None)
+    """
+    if isinstance(name, str):
+        return ".cuda." in name if name.endswith("Tensor") else None
+    return hasattr(name, "on_cpu") if hasattr(name, "legacy_dtype") else None
+
+
 class finfo:
     """The limits of a floating-point dtype, as Python's floats.
 

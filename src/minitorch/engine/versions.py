@@ -77,6 +77,12 @@ def note_view(out: Any, base: Any, op: Op | None, attributes: dict[str, Any], re
         note_viewed(base)
 
 
+def note_view_of(out: Any, base: Any, op: Op, attributes: dict[str, Any]) -> None:
+    """Note that a result that requires no grad looks at another tensor's memory, though its array does not tell."""
+    out._view = (base, op, attributes, False)
+    note_viewed(base)
+
+
 def note_viewed(node: Any) -> None:
     """Note that others look at a tensor's memory."""
     if node._view is None:
@@ -95,6 +101,8 @@ def note_write(node: Any, spelling: str) -> None:
         base = view.base
     if base._view is not UNNOTICED:
         touch(node._data, spelling)
+        if base is not node and owner_of(base._data) is not owner_of(node._data):
+            touch(base._data, spelling)
 
 
 def view_of(node: Any) -> View | None:

@@ -23,6 +23,7 @@ from minitorch import serialization
 from minitorch.face.names import _utils
 from minitorch.nn.parameter import Parameter
 from minitorch.serialization import atomically
+from minitorch.serialization.files import place_for
 from minitorch.tensor.devices import layout
 from minitorch.tensor.storage import STORAGES, TypedStorage, UntypedStorage
 from minitorch.tensor.torch_types import dtype
@@ -46,7 +47,7 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, protocol)
         self.memories: dict[
             Any, _Memory
-        ] = {}  # by the address of the first byte; on a device, and by the shape
+        ] = {}  # by the address of the first byte; on a device by the dtype, too
 
     def persistent_id(self, obj: Any) -> Any:
         """Name a storage by the file its bytes are in."""
@@ -84,11 +85,12 @@ class _Pickler(pickle.Pickler):
     def _seen(self, tensor: Any) -> tuple[_Memory, int, np.ndarray]:
         """Return the memory a Tensor lies in, where it begins there, and its array: a copy, if it lies too oddly."""
         if tensor.is_cuda:
-            key = (str(tensor.device), tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-            array = np.ascontiguousarray(tensor.cpu()._data)
+            array, whole = tensor._data, tensor.untyped_storage()
+            key = (str(tensor.device), whole.data_ptr(), array.dtype)
             if key not in self.memories:
-                self.memories[key] = _Memory(len(self.memories), array.reshape(-1), str(tensor.device))
-            return self.memories[key], 0, array
+                flat = whole.cpu()._bytes.view(array.dtype)
+                self.memories[key] = _Memory(len(self.memories), flat, str(tensor.device))
+            return self.memories[key], tensor.storage_offset(), array
         root = array = tensor._data
         while isinstance(root.base, np.ndarray):
             root = root.base
@@ -156,17 +158,17 @@ class PyTorchFileReader:
 class _Unpickler(pickle.Unpickler):
     """Runs a checkpoint's pickle, with storages from the files beside it."""
 
-    def __init__(self, reader: PyTorchFileReader) -> None:
+    def __init__(self, reader: PyTorchFileReader, map_location: Any) -> None:
         super().__init__(io.BytesIO(reader.get_record("data.pkl")))
-        self.reader = reader
+        self.reader, self.map_location = reader, map_location
         self.storages: dict[str, Any] = {}
 
     def persistent_load(self, pid: Any) -> Any:
         """Return a storage by its name."""
-        _, kind, key, _, _ = pid
+        _, kind, key, location, _ = pid
         if key not in self.storages:
             raw = np.frombuffer(self.reader.get_record(f"data/{key}"), np.uint8).copy()
-            untyped = UntypedStorage(array=raw)
+            untyped = UntypedStorage(array=raw).to(device=place_for(self.map_location, location))
             typed = isinstance(kind, type) and issubclass(kind, TypedStorage)
             self.storages[key] = kind(wrap_storage=untyped) if typed else untyped
         return self.storages[key]
@@ -187,4 +189,4 @@ def load(
             raise
     if not isinstance(f, (str, os.PathLike)):
         f.seek(0)
-    return _Unpickler(PyTorchFileReader(f)).load()
+    return _Unpickler(PyTorchFileReader(f), map_location).load()

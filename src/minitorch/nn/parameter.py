@@ -80,9 +80,9 @@ def _buffer(data: Any, persistent: bool) -> Buffer:
 
 # What can be asked of a tensor that has no shape yet, or done with it.
 _WITHOUT_SHAPE = {
-    "cls_to_become", "cpu", "cuda", "data", "detach", "device", "dtype", "grad", "grad_fn", "is_complex", "is_cuda",
-    "is_floating_point", "is_leaf", "is_sparse", "layout", "materialize", "names", "persistent", "requires_grad",
-    "requires_grad_", "share_memory_", "to",
+    "cls_to_become", "cpu", "cuda", "data", "detach", "device", "dtype", "grad", "grad_fn", "is_complex", "is_cpu",
+    "is_cuda", "is_floating_point", "is_leaf", "is_meta", "is_sparse", "layout", "materialize", "names", "persistent",
+    "requires_grad", "requires_grad_", "share_memory_", "to",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from minitorch.creation import empty
+from minitorch.engine.modes import autocasting, current
 from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import fixed, recorder
 from minitorch.functions import cat, stack
@@ -23,7 +24,7 @@ from minitorch.nn.utils.rnn import PackedSequence
 from minitorch.ops.op import zeros
 from minitorch.ops.recurrent import CELLS
 from minitorch.tensor import Tensor
-from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.convert import as_tensor, cast
 
 CELL_OF = {"RNN_TANH": "tanh", "RNN_RELU": "relu", "LSTM": "lstm", "GRU": "gru"}
 GATES = {mode: CELLS[cell].gates for mode, cell in CELL_OF.items()}
@@ -157,7 +158,7 @@ class RNNBase(Module):
         """
         if isinstance(input, PackedSequence):
             return self._run_packed(input, hx)
-        x = as_tensor(input)
+        x, hx = self._under_autocast(as_tensor(input)), self._under_autocast(hx)
         if x.ndim not in (2, 3):
             raise ValueError(
                 f"{type(self).__name__}: expects input (T, N, {self.input_size}), (N, T, {self.input_size}) with "
@@ -188,6 +189,7 @@ class RNNBase(Module):
 
     def _run_packed(self, input: PackedSequence, hx: Any) -> Any:
         data, batch_sizes, order, back = input
+        data, hx = self._under_autocast(data), self._under_autocast(hx)
         sizes = fixed(batch_sizes._data).tolist()
         states = self._initial_states(data, hx, sizes[0])
         if order is not None and hx is not None:
@@ -247,6 +249,18 @@ class RNNBase(Module):
             return F.project(x, weight("weight_ih"), b_ih), (weight("weight_hh"), b_hh, None)
         share = F.project(x, weight("weight_ih"), b_ih, b_hh)
         return share, (weight("weight_hh"), None, weight("weight_hr"))
+
+    def _under_autocast(self, given: Any) -> Any:
+        """Return what other layers gave in half precision under autocast in the parameters' dtype: all stays in it."""
+        if not autocasting or current().precision is None:
+            return given
+        if isinstance(given, (tuple, list)):
+            return tuple(map(self._under_autocast, given))
+        return (
+            cast(given, self.weight_ih_l0.dtype)
+            if isinstance(given, Tensor) and given.itemsize == 2
+            else given
+        )
 
     def _as_given(self, last: F.State) -> Any:
         return last if self.mode == "LSTM" else last[0]

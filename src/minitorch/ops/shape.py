@@ -155,10 +155,26 @@ def _last_place(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -
     return offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
 
 
-def _memory_of(x: np.ndarray) -> np.ndarray:
-    while x.base.__class__ is np.ndarray:
+def _memory_of(x: Array) -> Array:
+    """Return the array that x is a view of."""
+    while x.base.__class__ is x.__class__:
         x = x.base
     return x
+
+
+def _flat(x: Array) -> Array:
+    """Return all elements of the device's memory that an array lies in, in the order in which they lie."""
+    whole = _memory_of(x)
+    return (
+        whole.transpose(sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis]))
+        .reshape(-1)
+        .view(x.dtype)
+    )
+
+
+def has_addresses(x: Array) -> bool:
+    """Tell whether an array lies on a device, where it can be asked at which address."""
+    return type(x).__module__.startswith("cupy")
 
 
 def offset_in_memory(x: Array) -> int:
@@ -167,25 +183,38 @@ def offset_in_memory(x: Array) -> int:
     >>> offset_in_memory(np.arange(5)[2:])
     2
     """
+    if has_addresses(x):
+        return (x.data.ptr - _memory_of(x).data.ptr) // x.itemsize
     if x.__class__ is not np.ndarray:
         return getattr(x, "offset_in_memory", 0)
     return (x.ctypes.data - _memory_of(x).ctypes.data) // x.itemsize
 
 
+def strided(x: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
+    """Return a view of the memory that x lies in, by steps, from an element on that is counted from its first."""
+    first, room = offset_in_memory(x) + offset, _memory_of(x).nbytes // x.itemsize
+    last = _last_place(shape, strides, first)
+    if 0 not in shape and not 0 <= first <= last < room:
+        raise RuntimeError(
+            f"as_strided: size {shape} with stride {strides} ends at element {last}, but the memory has {room}"
+        )
+    steps = tuple(step * x.itemsize for step in strides)
+    if x.__class__ is np.ndarray:
+        memory = _memory_of(x).reshape(-1, order="A").view(np.uint8)
+        return np.ndarray(shape, x.dtype, memory, first * x.itemsize, steps)
+    import cupy
+
+    return cupy.lib.stride_tricks.as_strided(_flat(x)[first:], shape, steps)
+
+
 def _as_strided(
     x: Array, *, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, own: tuple[int, ...]
 ) -> Array:
-    if x.__class__ is not np.ndarray:  # no addresses: its elements lie in the order of its axes
-        return x.reshape(-1)[_places(shape, strides, offset, like=x)]
-    start = (offset_in_memory(x) + offset) * x.itemsize
-    flat = _memory_of(x).reshape(-1, order="A").view(np.uint8)
-    last = _last_place(shape, strides, offset_in_memory(x) + offset)
-    if 0 not in shape and not 0 <= start <= last * x.itemsize < flat.size:
-        raise RuntimeError(
-            f"as_strided: size {shape} with stride {strides} ends at element {last}, but the memory has "
-            f"{flat.size // x.itemsize}"
-        )
-    return np.ndarray(shape, x.dtype, flat, start, tuple(s * x.itemsize for s in strides))
+    if x.__class__ is np.ndarray:
+        return strided(x, shape, strides, offset)
+    if has_addresses(x):  # (CuPy's views by steps do not tell whose they are)
+        return _flat(x)[_places(shape, strides, offset + offset_in_memory(x), like=x)]
+    return x.reshape(-1)[_places(shape, strides, offset, like=x)]  # as if it lay in the order of its axes
 
 
 # A shape, the strides of its axes in memory, in elements, and where the first element lies.

@@ -96,7 +96,7 @@ def load(
     {'weight': tensor([[0., 0.],
             [0., 0.]])}
     """
-    place = functools.partial(_device, map_location)
+    place = functools.partial(place_for, map_location)
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
             return _read(file, os.fspath(f), place)
@@ -159,7 +159,7 @@ def _tell_of_bfloat16(count: int) -> None:
         )
 
 
-def _device(map_location: Any, location: str) -> Any:
+def place_for(map_location: Any, location: str) -> Any:
     """Return where Tensors of a file shall be that were saved from a place."""
     saved_from = location if location.startswith("cuda") and has_gpu() else "cpu"
     if isinstance(map_location, dict):  # {"cuda:0": "cpu"}: where things were → where they shall be

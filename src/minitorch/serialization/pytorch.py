@@ -23,6 +23,7 @@ from minitorch.functions import sparse_coo_tensor, sparse_csr_tensor
 from minitorch.nn.parameter import Parameter
 from minitorch.serialization.nest import of_bfloat16
 from minitorch.tensor import Tensor
+from minitorch.tensor.storage import UntypedStorage, tensor_over
 
 STORAGES = {
     "DoubleStorage": "f8",
@@ -63,11 +64,18 @@ class _Allowed:
 class _Storage:
     """A flat run of elements that several tensors may look at."""
 
-    __slots__ = ("array", "location")
+    __slots__ = ("array", "location", "there")
 
     def __init__(self, array: np.ndarray, location: str) -> None:
         self.array = array
         self.location = location  # the device it was saved from
+        self.there: dict[Any, UntypedStorage] = {}  # its copies on devices
+
+    def sent(self, device: Any) -> UntypedStorage:
+        """Return its copy on a GPU: one, at which several tensors look."""
+        if device not in self.there:
+            self.there[device] = UntypedStorage(array=self.array).to(device=device)
+        return self.there[device]
 
 
 MARK = _Mark()
@@ -264,10 +272,18 @@ class _Machine:
         self.storages[key] = _Storage(array, str(location))
         return self.storages[key]
 
-    def placed(self, tensor: Tensor, storage: _Storage) -> Tensor:
-        """Return a Tensor where it shall be."""
+    def placed(self, tensor: Tensor, storage: _Storage, offset: int | None = None) -> Tensor:
+        """Return a Tensor where it shall be. offset: where in its storage it begins, if its dtype is the storage's."""
         device = self.place(storage.location)
-        return tensor if device == "cpu" else tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+        if device == "cpu":
+            return tensor
+        if offset is None or not str(device).startswith("cuda") or not tensor.numel():
+            made = tensor.detach().to(device)
+        else:
+            made = tensor_over(
+                storage.sent(device), tensor._array.dtype, offset, tensor.shape, tensor.stride()
+            )
+        return made.requires_grad_(tensor.requires_grad)
 
     def call(self, called: Any, arguments: Any) -> Any:
         """Carry out one of the few calls a checkpoint needs."""
@@ -288,7 +304,7 @@ class _Machine:
             case "_rebuild_parameter", (Tensor() as data, bool() as requires_grad, _):
                 return Parameter(data, requires_grad=requires_grad)
             case "_rebuild_tensor_v2", (_Storage() as storage, offset, size, stride, bool() as flag, *_):
-                return self.placed(_tensor(storage.array, offset, size, stride, flag), storage)
+                return self.placed(_tensor(storage.array, offset, size, stride, flag), storage, offset)
             case "_get_layout", ("torch.sparse_coo" | "torch.sparse_csr" as name,):
                 return name
             case "_rebuild_sparse_tensor", (

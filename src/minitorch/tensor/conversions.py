@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine import dtypes, gpu, meta, watch
-from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
+from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype, legacy_names_gpu
 from minitorch.engine.meta import no_numbers
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
@@ -78,7 +78,7 @@ class Conversions(Node):
         return out.clone() if copy and out is self else out
 
     def type(self, dtype: Any = None) -> Any:
-        """The elements in another dtype; without one, its name as PyTorch writes it.
+        """The elements in another dtype, and where that says; without one, its name as PyTorch writes it.
 
         >>> minitorch.Tensor([1.0]).type(np.float64).dtype, minitorch.Tensor([1.0]).type()
         (dtype('float64'), 'torch.FloatTensor')
@@ -86,15 +86,16 @@ class Conversions(Node):
         if dtype is None:
             where = "cuda." if gpu.is_on_gpu(self._data) else ""
             return f"torch.{where}{LEGACY_NAMES[self._array.dtype.name]}"
-        return cast(self, legacy_dtype(dtype))
+        out, names_gpu = cast(self, legacy_dtype(dtype)), legacy_names_gpu(dtype)
+        return out if names_gpu in (None, out.is_cuda) else move(out, "cuda" if names_gpu else "cpu")
 
     def type_as(self, other: Tensor) -> Tensor:
-        """The elements in another tensor's dtype.
+        """The elements in another tensor's dtype, where that lies.
 
         >>> minitorch.Tensor([1]).type_as(minitorch.Tensor([1.0])).dtype
         dtype('float32')
         """
-        return cast(self, other.dtype)
+        return cast(move(self, other.device), other.dtype)
 
     def float(self) -> Tensor:
         """As float32.

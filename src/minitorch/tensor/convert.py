@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import gpu, watch
 from minitorch.engine.bfloat16 import meet_bfloat16
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import (
@@ -65,7 +65,8 @@ def _kinds(data: Any) -> set[type]:
 def _unwrap(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_unwrap(item) for item in data]
-    return data._data if isinstance(data, Node) else data
+    array = data._data if isinstance(data, Node) else data
+    return gpu.on_host(array) if gpu.is_on_gpu(array) else array
 
 
 _PYTHONS_NUMBERS = {bool, int, float, complex}
@@ -242,7 +243,8 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         return apply(op, a, b)
     except OverflowError:
         # A number the integer dtype cannot hold wraps around, as in PyTorch; NumPy alone refuses it.
-        wrapped = new_tensor(np.asarray(number).astype(tensor._array.dtype))
+        wrapped: Any = new_tensor(np.asarray(number).astype(tensor._array.dtype))
+        wrapped = wrapped.to(tensor.device)  # type: ignore[attr-defined]
         return apply(op, tensor, wrapped) if a is tensor else apply(op, wrapped, tensor)
 
 

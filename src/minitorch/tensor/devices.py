@@ -63,6 +63,8 @@ CPU, META = device("cpu"), device("meta")
 
 def check_device(name: Any) -> None:
     """Refuse a device this build does not have."""
+    if isinstance(name, int) and not isinstance(name, bool):
+        return  # a GPU's number
     if name is not None and str(name).partition(":")[0] not in ("cpu", "cuda", "meta"):
         raise RuntimeError(f"device: there are 'cpu', 'cuda' and 'meta', not {name!r}")
 

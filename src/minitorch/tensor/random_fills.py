@@ -81,7 +81,8 @@ class RandomFills(Node):
         tensor([1., 1.])
         """
         if isinstance(p, Node):
-            chance = np.broadcast_to(p._data, self._data.shape)
+            there: Any = p
+            chance = np.broadcast_to(there.to(place_of(self._data))._data, self._data.shape)
             kind = chance.dtype if kind_of(chance.dtype) == "f" else np.dtype(np.float32)
             drawn = self._source(generator, "bernoulli_").uniforms(chance.size, kind)
             return self._write(..., laid_out_like(drawn, self._data) < chance, "x.bernoulli_()")

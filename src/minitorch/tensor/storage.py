@@ -5,6 +5,7 @@ A storage is a view: what is written through it is seen by every tensor over the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -243,11 +244,10 @@ def tensor_over(storage: Any, dtype: Any, offset: int = 0, size: Any = None, str
     flat = storage.untyped()._bytes.view(np.dtype(dtype))[offset:]
     if size is None:
         return new_tensor(flat)
-    steps = stride
-    if steps is None:
-        steps, step = [], 1
-        for n in reversed(tuple(size)):
-            steps.insert(0, step)
-            step *= n
-    itemsize = flat.dtype.itemsize
-    return new_tensor(np.lib.stride_tricks.as_strided(flat, tuple(size), [n * itemsize for n in steps]))
+    size, in_order = tuple(size), [math.prod(size[axis + 1 :]) for axis in range(len(size))]
+    steps = in_order if stride is None else list(stride)
+    there = gpu.device_of(flat)
+    if there is not None and steps == in_order:  # (a view that tells whose memory it looks at)
+        return new_tensor(flat[: math.prod(size)].reshape(size))
+    strided = np.lib.stride_tricks.as_strided if there is None else there.strided
+    return new_tensor(strided(flat, size, [n * flat.dtype.itemsize for n in steps]))

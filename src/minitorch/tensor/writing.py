@@ -23,6 +23,7 @@ from minitorch.engine.reads import may_read
 from minitorch.engine.record import apply
 from minitorch.ops.indexing import WRITE, apart
 from minitorch.ops.native import is_of_device
+from minitorch.ops.op import zeros
 from minitorch.ops.shape import CLONE
 from minitorch.ops.views import WRITE_THROUGH
 from minitorch.tensor.convert import as_tensor, cast, operand
@@ -290,7 +291,7 @@ class Writing(RandomFills):
         count = int(np.prod(shape))
         flat = self._data.reshape(-1)[:count]
         if flat.size < count:
-            flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
+            flat = np.concatenate([flat, zeros((count - flat.size,), flat)])
         self._data = flat.reshape(shape)
         watch.touch(self)
         return self  # type: ignore[return-value]

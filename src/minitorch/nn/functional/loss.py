@@ -516,7 +516,11 @@ def gaussian_nll_loss(
     name = "gaussian_nll_loss"
     reduction = reduction_of(name, None, None, reduction)
     x, y = as_tensor(input), as_tensor(target)
-    v = as_tensor(var, x.dtype).broadcast_to(x.shape) if isinstance(var, float) else as_tensor(var)
+    v = (
+        as_tensor(var, x.dtype).to(x.device).broadcast_to(x.shape)
+        if isinstance(var, float)
+        else as_tensor(var)
+    )
     if violated((v._data < 0).any()):
         raise ValueError(f"{name}: var has negative entries; a variance is at least 0 (v.exp() or softplus?)")
     if v.shape != x.shape:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine import gpu
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.node import new_tensor
 from minitorch.ops.native import is_of_device
@@ -32,13 +33,24 @@ def get_total_norm(
     order = float(norm_type)
     with np.errstate(all="ignore"):  # an overflow is an answer here, and error_if_nonfinite asks for it
         dtype = np.result_type(*(array.dtype for array in arrays))
-        total = total_norm(arrays, order, dtype)
+        total = _total_norm(arrays, order, dtype)
     if error_if_nonfinite and violated(~np.isfinite(total)):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite ({total}), so it cannot be "
             "clipped. To scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         )
     return new_tensor(total)
+
+
+def _total_norm(arrays: list[Any], order: float, dtype: Any) -> Any:
+    """Return the norm of all arrays together, where the first one lies, wherever the others do."""
+    here = [array for array in arrays if isinstance(array, np.ndarray)]
+    there = [array for array in arrays if not isinstance(array, np.ndarray)]
+    if not (here and there and gpu.is_on_gpu(there[0])):
+        return total_norm(arrays, order, dtype)
+    norms = [np.asarray(total_norm(here, order, dtype), like=there[0]), total_norm(there, order, dtype)]
+    total = total_norm(norms, order or 1.0, dtype)  # (of order 0 it is a count)
+    return total if gpu.is_on_gpu(arrays[0]) else gpu.on_host(total)
 
 
 def clip_grads_with_norm_(
@@ -53,10 +65,16 @@ def clip_grads_with_norm_(
     total = total_norm._data if isinstance(total_norm, Tensor) else np.asarray(total_norm)
     with np.errstate(all="ignore"):
         factor = factor_for(total, most=float(max_norm))
-        if is_of_device(factor):  # (to look whether it is 1, the host would wait)
-            multiply_all(_gradients(parameters), factor)
+        gradients = _gradients(parameters)
+        if len({gradient.__class__ for gradient in gradients}) > 1:  # on several devices
+            for gradient in gradients:
+                beside = np.asarray(gpu.on_host(factor))
+                beside = np.asarray(beside, like=gradient) if gpu.is_on_gpu(gradient) else beside
+                multiply_all([gradient], beside)
+        elif is_of_device(factor):  # (to look whether it is 1, the host would wait)
+            multiply_all(gradients, factor)
         elif not certain(factor == 1):
-            for gradient in _gradients(parameters):
+            for gradient in gradients:
                 np.multiply(gradient, factor.astype(gradient.dtype), out=gradient)
 
 

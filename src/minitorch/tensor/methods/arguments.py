@@ -38,7 +38,7 @@ def apply_to_integers(op: Op, x: Any, y: Any) -> Tensor:
     dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in (x, y)))
     if dtype.kind not in "iu":
         raise RuntimeError(f"{op.name}: expects integers, got {dtype}")
-    return apply(op, *(beside(o, x if isinstance(x, Node) else y, dtype) for o in (x, y)))
+    return apply(op, *together(*(beside(o, x if isinstance(x, Node) else y, dtype) for o in (x, y))))
 
 
 def beside(value: Any, tensor: Any, dtype: Any = None) -> Tensor:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import kind_of
+from minitorch.engine.dtypes import finfo, kind_of
 from minitorch.engine.fast import apply_unary
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
@@ -124,7 +124,7 @@ class Comparisons(Node):
         y = tensor_for(values, "heaviside")
         if self._array.dtype != y._array.dtype:
             raise RuntimeError(f"heaviside: expects one dtype, got {self._array.dtype} and {y._array.dtype}")
-        return apply(ops.HEAVISIDE, self, y)
+        return apply(ops.HEAVISIDE, *together(self, y))
 
     @in_place
     def nan_to_num(
@@ -138,9 +138,9 @@ class Comparisons(Node):
         x = self
         if kind_of(x._array.dtype) != "f":
             return x.clone()
-        limits = np.finfo(x._array.dtype)
-        top = float(limits.max) if posinf is None else posinf
-        bottom = float(limits.min) if neginf is None else neginf
+        limits = finfo(x._array.dtype)
+        top = limits.max if posinf is None else posinf
+        bottom = limits.min if neginf is None else neginf
         x = where(x.isnan(), 0.0 if nan is None else nan, x)
         x = where(x == math.inf, top, x)
         return where(x == -math.inf, bottom, x)
@@ -267,7 +267,7 @@ class Comparisons(Node):
         >>> minitorch.tensor([1.0, 2.0]).isclose(minitorch.tensor([1.0, 2.1]))
         tensor([ True, False])
         """
-        x, y = promoted(self, tensor_for(other, "isclose"))
+        x, y = promoted(*together(self, tensor_for(other, "isclose")))
         common_shape("isclose", x._data.shape, y._data.shape)
         return new_tensor(np.isclose(x._data, y._data, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
@@ -406,7 +406,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     >>> isin(minitorch.tensor([1, 2, 3]), minitorch.tensor([2, 5]))
     tensor([False,  True, False])
     """
-    x, among = as_tensor(elements), as_tensor(test_elements)
+    among = beside(test_elements, elements)
+    x, among = together(beside(elements, among), among)
     found = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
     return ~found if invert else found
 

@@ -43,6 +43,7 @@ from minitorch.tensor.methods.arguments import (
     fill_of,
     index_tensor,
     required_axis,
+    together,
 )
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.public import function, in_place
@@ -230,7 +231,7 @@ class Indexing(Node):
         """
         key = tuple(slice(None) if part is None else _index_part(part, self._data) for part in indices)
         _check_parts(key, self._data)
-        written = as_tensor(values)
+        _, written = together(self, as_tensor(values))
         if written._array.dtype != self._array.dtype:
             raise RuntimeError(f"index_put: values are {written._array.dtype}, but x is {self._array.dtype}")
         if not accumulate:
@@ -544,8 +545,8 @@ def index_key(key: Any, x: Any) -> tuple[Any, Any]:
         # An ellipsis between arrays that stands for no axis separates them for NumPy, and not for PyTorch.
         parts = tuple(part for part in parts if part is not ...)
     advanced = [i for i, part in enumerate(parts) if part.__class__ not in _SEPARATING]
-    together = advanced[-1] - advanced[0] == len(advanced) - 1
-    if together or all(_is_integer(parts[i]) for i in advanced):
+    side_by_side = advanced[-1] - advanced[0] == len(advanced) - 1
+    if side_by_side or all(_is_integer(parts[i]) for i in advanced):
         return None, parts
     integers: list[Any] = []
     for part in parts:

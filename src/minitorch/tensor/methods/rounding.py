@@ -10,6 +10,7 @@ from minitorch.engine.record import apply
 from minitorch.ops import rounding as ops
 from minitorch.ops.op import Op
 from minitorch.tensor.convert import promoted, tensor_for
+from minitorch.tensor.methods.arguments import together
 from minitorch.tensor.methods.public import function, in_place
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Rounding(Node):
         >>> nextafter(minitorch.tensor([1.0]), minitorch.tensor([2.0])) > 1
         tensor([True])
         """
-        x, y = promoted(self, tensor_for(other, "nextafter"))
+        x, y = promoted(*together(self, tensor_for(other, "nextafter")))
         return apply(ops.NEXTAFTER, x, y)
 
     fix = trunc

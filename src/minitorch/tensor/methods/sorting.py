@@ -15,7 +15,7 @@ from minitorch.engine.record import apply
 from minitorch.ops import sorting as ops
 from minitorch.ops.shape import RESHAPE
 from minitorch.tensor.convert import as_tensor, cast, choose, one_axis, one_int, operand, tensor_for
-from minitorch.tensor.methods.arguments import as_row, beside, last_axis, required_axis
+from minitorch.tensor.methods.arguments import as_row, beside, last_axis, required_axis, together
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.public import function
 from minitorch.tensor.methods.reductions import ValuesAndIndices, pick, refuse_empty
@@ -287,7 +287,7 @@ def searchsorted(
     tensor([1, 3])
     """
     sequence = tensor_for(sorted_sequence, "searchsorted")
-    values = as_tensor(operand(input, "searchsorted"))
+    values = beside(operand(input, "searchsorted"), sequence)
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if sorter is not None:
@@ -297,7 +297,7 @@ def searchsorted(
             f"searchsorted: sequences of shape {sequence.shape} and values of shape {values.shape} must agree "
             "on all axes but the last"
         )
-    found = apply(ops.SEARCHSORTED, sequence, values, right=right or side == "right")
+    found = apply(ops.SEARCHSORTED, *together(sequence, values), right=right or side == "right")
     return cast(found, np.int32 if out_int32 else np.int64)
 
 
