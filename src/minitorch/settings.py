@@ -22,6 +22,7 @@ from minitorch.tensor.devices import (
     channels_last_3d,
     contiguous_format,
     get_default_device,
+    has_gpu,
     jagged,
     layout,
     memory_format,
@@ -95,8 +96,19 @@ def set_default_tensor_type(kind: Any) -> None:
 
     >>> set_default_tensor_type("torch.FloatTensor")
     """
+    on_gpu = legacy_names_gpu(kind)
+    if on_gpu and not has_gpu():
+        raise TypeError(f"type {getattr(kind, '__name__', kind)} not available: there is no GPU, or no CuPy")
     _set_default_dtype(legacy_dtype(kind))
-    set_default_device("cuda" if legacy_names_gpu(kind) else "cpu")
+    if on_gpu:
+        set_default_device("cuda")
+        _device_by_type[:] = ["cuda"]
+    elif on_gpu is not None and _device_by_type:
+        _device_by_type.clear()
+        set_default_device("cpu")
+
+
+_device_by_type: list[str] = []  # the default device, if the default type chose it
 
 
 def is_inference_mode_enabled() -> bool:

@@ -51,6 +51,17 @@ for options in ({}, {"map_location": "cpu"}, {"weights_only": False}):
     turned[0, 1] = 9
     assert whole[3] == 9
 
+# However memory is laid out.
+a = torch.arange(24.0, device="cuda").view(2, 3, 4)
+for laid_out in (a.transpose(0, 1).clone(), a.transpose(0, 1) + 1, a[:, 1:, ::2], a[0, 0, 0], a.transpose(0, 1).clone()[1:]):
+    again = saved(laid_out)()
+    assert again.stride() == laid_out.stride() and torch.equal(again, laid_out)
+expanded = a[0, 0, :1].expand(3)
+assert torch.equal(saved(expanded)(), expanded)
+strided = a.as_strided((3,), (2,), 3)
+assert strided.storage_offset() == 3 and torch.equal(saved(strided)(), strided)
+assert saved(nn.Linear(2, 2))(weights_only=False, map_location="meta").weight.is_cpu  # (as ever)
+
 # Old names say where tensors lie, too.
 c = torch.ones(2)
 for there in (c.type_as(x), c.type("torch.cuda.FloatTensor"), c.type(x.type()), c.type(torch.cuda.FloatTensor)):
@@ -64,6 +75,14 @@ assert torch.zeros(2).is_cuda and torch.zeros(2).dtype == torch.float64
 torch.set_default_tensor_type(torch.FloatTensor)
 assert torch.zeros(2).is_cpu and torch.zeros(2).dtype == torch.float32
 
+torch.set_default_device("meta")
+torch.set_default_tensor_type("torch.DoubleTensor")
+assert torch.zeros(2).is_meta and torch.zeros(2).dtype == torch.float64
+torch.set_default_device("cpu")
+torch.set_default_tensor_type(torch.FloatTensor)
+sparse = torch.eye(3, device="cuda").to_sparse()
+assert sparse.type() == "torch.cuda.sparse.FloatTensor" and torch.ones(1).type(sparse.type()).is_cuda
+
 # Gradients are added up where they are.
 p = torch.ones(3, device="cuda", requires_grad=True)
 flat = torch.zeros(3, device="cuda")
@@ -72,12 +91,30 @@ for _ in range(2):
     (p * 2).sum().backward()
 assert flat.tolist() == [4, 4, 4]
 assert p.grad is flat
-try:
-    p.grad = torch.ones(3)
-except RuntimeError as error:
-    assert "different device" in str(error) and "grad.to('cuda:0')" in str(error), error
-else:
-    raise AssertionError("a gradient on the CPU was taken by a tensor on a GPU")
+for tensor, gradient in (
+    (p, torch.ones(3)), (torch.ones(3, requires_grad=True), flat), (p, torch.ones(3, device="cuda:1")),
+    (p, torch.ones(3).to_sparse()),
+):
+    try:
+        tensor.grad = gradient
+    except RuntimeError as error:
+        assert "different device" in str(error) and f"grad.to('{tensor.device}')" in str(error), error
+    else:
+        raise AssertionError("a gradient on another device was taken")
+p.grad = torch.zeros(1, device="cuda").expand(3)  # which nobody may write into
+(p * 2).sum().backward()
+assert p.grad.tolist() == [2, 2, 2]
+for device in ("cpu", "cuda"):
+    x, w = (torch.ones(3, device=device, requires_grad=True) for _ in range(2))
+    (x * 2).sum().backward()
+    y = (w * x.grad).sum()
+    (x * 5).sum().backward()
+    try:
+        y.backward()
+    except RuntimeError as error:
+        assert "x.grad += …" in str(error), error
+    else:
+        raise AssertionError("a gradient was added up behind a graph's back")
 """
 
 

@@ -157,9 +157,10 @@ class Cupy(ModuleType):
             get_current_stream=current_stream, alloc_pinned_memory=self.alloc_pinned,
             get_elapsed_time=lambda a, b: (b.time - a.time) * 1000,
         )  # fmt: skip
-        as_strided = lambda array, *where: array.beside(np.lib.stride_tricks.as_strided(array.host, *where))
+        # (CuPy's do not tell whose memory they look at either.)
+        as_strided = lambda array, *where: DeviceArray(np.lib.stride_tricks.as_strided(array.host, *where))
         self.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=as_strided))
-        self.add = SimpleNamespace(at=lambda a, key, values: np.add.at(a.host, _hosts(key), values.host))
+        self.add = SimpleNamespace(at=_add_at)
 
     def get_default_memory_pool(self):
         return SimpleNamespace(
@@ -204,6 +205,12 @@ class Cupy(ModuleType):
             __dlpack__ = lambda self, **options: source.__dlpack__(stream=current_stream().ptr)
 
         return DeviceArray(np.from_dlpack(OnHost()))
+
+
+def _add_at(array, key, values):
+    if array.dtype.name not in ("int32", "float16", "float32", "float64", "uint32", "uint64"):
+        raise TypeError(f"cupy.add.at does not support {array.dtype}")
+    np.add.at(array.host, _hosts(key), _hosts(values))
 
 
 def _hosts(key):

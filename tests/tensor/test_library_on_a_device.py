@@ -19,9 +19,10 @@ from minitorch.autograd import Function, functional, gradcheck, gradgradcheck
 from minitorch.autograd.gradcheck import GradcheckError
 from minitorch.distributions import kl_divergence, transforms
 from minitorch.engine import gpu
-from minitorch.func import functional_call, grad, hessian, jacfwd, jacrev, vmap
+from minitorch.func import functional_call, grad, hessian, jacfwd, jacrev, vjp, vmap
 from minitorch.nn.attention.flex_attention import create_block_mask, flex_attention
 from minitorch.nn.utils import parametrizations, prune
+from minitorch.ops.shape import view_by_steps
 from minitorch.vision.transforms import functional as TF
 
 Di = minitorch.distributions
@@ -167,7 +168,12 @@ SAME_NUMBERS = {
     "vmap and the way back": sent_away_and_back,
     "as_strided": lambda d: x(d).t()[1:].as_strided((3, 2), (1, 8)),
     "as_strided, from the start": lambda d: x(d)[2:, 1:].as_strided((3,), (2,), 1),
+    "as_strided, in another order": lambda d: (x(d).T + 1).as_strided((3, 2), (1, 6)),
+    "as_strided, twice": lambda d: x(d).as_strided((5,), (3,), 2).as_strided((3,), (1,), 4),
+    "as_strided, overlapping": lambda d: x(d).as_strided((5, 3), (1, 1), 2),
     "as_strided, written into": written_by_steps,
+    "an index for each example": lambda d: vmap(lambda i: x(d)[0][i])(minitorch.tensor([1, 2])),
+    "a seed in a batch": lambda d: vmap(lambda a: vjp(lambda b: (b * b).sum(), a)[1](minitorch.tensor(2.0))[0])(x(d)),
     "as_strided, gradient": gradient_of_steps,
     "numbers there, in a list": lambda d: minitorch.tensor([x(d)[0, 0], 2.0, x(d).sum()], device=d),
     "numbers there, in an index": lambda d: x(d)[:, [places(d)[1]]],
@@ -440,12 +446,44 @@ def test_numbers_name_gpus():
         minitorch.set_default_device("cpu")
 
 
-def test_a_view_by_steps_is_written_into_before_backward():
-    w, whole = minitorch.ones(4, device="cuda", requires_grad=True), minitorch.ones(4, device="cuda")
-    product = w * whole
-    whole.as_strided((2,), (2,)).zero_()
+@pytest.mark.parametrize("write", ["the view", "its tensor", "a part"])
+def test_a_view_by_steps_is_written_into_before_backward(write):
+    w, whole = minitorch.ones(2, device="cuda", requires_grad=True), minitorch.ones(4, device="cuda")
+    view = whole.as_strided((2,), (2,))
+    product = (w * whole[::2] if write == "the view" else w * view).sum()
+    if write == "the view":
+        view.zero_()
+    elif write == "its tensor":
+        whole.add_(1)
+    else:
+        whole[2:].zero_()
     with pytest.raises(RuntimeError, match="changed"):
-        product.sum().backward()
+        product.backward()
+
+
+def test_copies_in_place_of_views_are_not_written_into():
+    whole = minitorch.ones(5, device="cuda")
+    for windows in (whole.as_strided((3, 3), (1, 1)), whole.as_strided((3, 3), (1, 1))[0]):
+        with pytest.raises(RuntimeError, match="windows that overlap are copied"):
+            windows.zero_()
+    with pytest.raises(RuntimeError, match="ends at element 8, but the memory has 5"):
+        whole.requires_grad_().as_strided((9,), (1,))
+
+
+def test_as_strided_of_memory_in_another_order():
+    a = (minitorch.arange(24.0).reshape(2, 3, 4).permute(1, 0, 2) + 1).as_strided((6,), (2,), 1)
+    assert a.tolist() == [2, 4, 6, 8, 10, 12]
+
+
+@pytest.mark.filterwarnings("ignore:vmap:UserWarning")
+def test_batches_one_by_one_draw_on_devices_that_no_argument_lies_on():
+    draw = lambda a: minitorch.rand(2, device="cuda").cpu() + (a.sum().item() > -100)
+    given = minitorch.ones(3, 2)
+    with pytest.raises(RuntimeError, match="randomness='different'"):
+        vmap(draw)(given)
+    same = vmap(draw, randomness="same")(given).numpy()
+    assert (same == same[:1]).all()
+    assert len(np.unique(vmap(draw, randomness="different")(given).numpy())) > 2
 
 
 def test_copies_lie_where_they_lay():
@@ -453,3 +491,21 @@ def test_copies_lie_where_they_lay():
     twin = copy.deepcopy(layer)
     assert twin.weight.is_cuda
     np.testing.assert_allclose((twin.weight @ twin.weight.T).detach().cpu().numpy(), np.eye(8), atol=1e-5)
+
+
+def test_views_made_by_slices_are_those_by_steps():
+    rng, views = np.random.default_rng(0), 0
+    for _ in range(3000):
+        flat = np.arange(rng.integers(1, 40))
+        shape = tuple(rng.choice([1, 2, 3, 4], rng.integers(0, 4)).tolist())
+        strides = tuple(rng.choice([0, 1, 2, 3, 4, 5, 6, 8, 12], len(shape)).tolist())
+        first = int(rng.integers(0, len(flat)))
+        if first + sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) >= len(flat):
+            continue
+        view = view_by_steps(flat, first, shape, strides)
+        if view is not None:
+            views += 1
+            expected = np.lib.stride_tricks.as_strided(flat[first:], shape, [step * 8 for step in strides])
+            np.testing.assert_array_equal(view, expected)
+            assert np.shares_memory(view, flat)
+    assert views > 1000

@@ -122,6 +122,49 @@ def test_sparse_tensors_do_the_same_there(name):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
 
 
+KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float64", "complex64", "complex128")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_named_twice_is_added_up_in_any_dtype(kind):
+    found = []
+    for d in ("cuda", "cpu"):
+        held = minitorch.tensor(np.array([1, 1, 1, 0, 100]).astype(kind), device=d)
+        x = minitorch.sparse_coo_tensor([[0, 1, 1, 2, 1], [0, 0, 0, 1, 0]], held, (3, 3))
+        into = minitorch.zeros(3, dtype=kind, device=d)
+        added = into.index_add(0, minitorch.tensor([0, 0, 2, 1, 0], device=d), held)
+        product = x @ minitorch.ones(3, 2, dtype=kind, device=d) if kind != "bool" else held
+        found.append([each.cpu().numpy() for each in (x.coalesce().to_dense(), added, product)])
+    for mine, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_halves_are_added_up_in_float32():
+    ones = minitorch.ones(4096, device="cuda", dtype=minitorch.float16)
+    row = ones[None].to_sparse()
+    assert (row @ ones[:, None]).item() == 4096
+    twice = minitorch.sparse_coo_tensor(np.zeros((1, 4096), np.int64), ones, (1,))
+    assert twice.coalesce().values().item() == 4096
+
+
+def test_more_places_than_can_be_counted_are_refused():
+    x = minitorch.sparse_coo_tensor([[0, 2**31], [5, 5]], [1.0, 2.0], (2**33, 2**33))
+    with pytest.raises(RuntimeError, match="more places than can be counted"):
+        x.coalesce()
+
+
+def test_where_they_are_made():
+    with minitorch.device("cuda"):
+        assert minitorch.sparse_coo_tensor((3,)).is_cuda
+        assert minitorch.sparse_coo_tensor([[0]], [1.0], (2,)).is_cuda
+    x = thin("cuda").to_sparse()
+    np.testing.assert_array_equal(
+        x[minitorch.tensor([2, 0])].to_dense().cpu().numpy(), thin("cpu").numpy()[[2, 0]]
+    )
+    for dense_axes in (0, 1):
+        assert minitorch.tensor([True, False]).to_sparse(dense_axes).to_dense().tolist() == [True, False]
+
+
 def test_they_come_back_and_tell_where_they_are():
     x = twice_named("cuda")
     assert str(x.device) == "cuda:0"

@@ -227,13 +227,12 @@ def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., l
 def _beside(answer: Any, x: Any, name: str, i: int) -> Any:
     """Return a gradient where its argument lies: a single number is brought there from the CPU."""
     array, place = getattr(answer, "_data", answer), getattr(x, "_data", x)
-    if not isinstance(array, np.ndarray) or not gpu.is_on_gpu(place):
+    if not gpu.differ(array, place):
         return answer
-    if array.ndim:
-        raise RuntimeError(
-            f"{name} returned a gradient on 'cpu' for argument {i}, which lies on '{place_of(place)}'"
-        )
-    return move(answer if isinstance(answer, Tensor) else new_tensor(array), place_of(place))
+    mine, its = place_of(array), place_of(place)
+    if array.ndim or mine.type != "cpu":
+        raise RuntimeError(f"{name} returned a gradient on '{mine}' for argument {i}, which lies on '{its}'")
+    return move(answer if isinstance(answer, Tensor) else new_tensor(array), its)
 
 
 def _wrap(array: Any) -> Tensor:

@@ -22,7 +22,7 @@ from minitorch.engine.node import Node
 from minitorch.engine.quiet import hush, restore
 from minitorch.engine.record import SELECT, Bundle, Outputs, select_all
 from minitorch.engine.recording import recordings
-from minitorch.engine.watch import owner_of
+from minitorch.engine.watch import owner_of, touch
 from minitorch.ops.arithmetic import ADD
 from minitorch.ops.narrow import widened
 from minitorch.ops.native import LARGE, copied, is_of_device
@@ -378,8 +378,13 @@ def deposit(gradients: list[tuple[Node, Array, bool]]) -> None:
             elif hasattr(held, "__decide__") or (isinstance(held, np.ndarray) and held.flags.writeable):
                 # In place, also where it is recorded: whoever holds the array sees the sum.
                 np.add(held, g, out=held)
-            elif gpu.is_on_gpu(held):
+                if held.__class__ is np.ndarray:
+                    touch(held, "x.grad += …")
+            elif gpu.is_on_gpu(held) and all(
+                step or n == 1 for step, n in zip(held.strides, held.shape, strict=True)
+            ):
                 held[...] = ADD.forward(held, g)
+                touch(held, "x.grad += …")
             else:
                 tensor._grad = ADD.forward(held, g)
             tensor._grad_is_shared = False

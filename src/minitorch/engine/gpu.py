@@ -87,10 +87,7 @@ class DeviceMemory:
 
     def number_of(self, array: Any) -> int:
         """Return the number of the GPU that an array lies on; of one that is recorded, of the GPU in use."""
-        while hasattr(
-            array, "__minitorch_place__"
-        ):  # it holds others, of which this one tells where they lie
-            array = array.__minitorch_place__
+        array = beneath(array)
         return int(array.device.id if is_on_gpu(array) else self._cupy.cuda.Device().id)
 
     def to_host(self, array: Any) -> np.ndarray:
@@ -139,6 +136,26 @@ def device_of(array: Any) -> DeviceMemory | None:
     if hasattr(kind, "__minitorch_place__"):
         return device_of(array.__minitorch_place__)
     return _memory(sys.modules["cupy"]) if is_on_gpu(array) else None
+
+
+def beneath(array: Any) -> Any:
+    """Return the array itself; of one that holds others (a batch, a sparse one), that which tells where they lie."""
+    while hasattr(array, "__minitorch_place__"):
+        array = array.__minitorch_place__
+    return array
+
+
+def differ(array: Any, other: Any) -> bool:
+    """Tell whether two arrays lie on different devices, where that is known: of recorded ones it is not.
+
+    >>> differ(np.zeros(3), np.ones(3))
+    False
+    """
+    if array.__class__ is other.__class__ is np.ndarray:
+        return False
+    array, other = beneath(array), beneath(other)
+    known = [each.__class__ is np.ndarray or is_on_gpu(each) for each in (array, other)]
+    return all(known) and name_of_place(array) != name_of_place(other)
 
 
 def has_code_in(file: str, beside: bool = False) -> bool:

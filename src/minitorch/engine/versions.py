@@ -64,6 +64,8 @@ _first = itemgetter(0)
 VIEWED = ()
 # Likewise: this node looks at another's memory, and what is written through it is not noticed: PyTorch's `x.data`.
 UNNOTICED = frozenset[Any]()
+# Likewise: in PyTorch this would look at another's memory, here it is a copy, which nobody may write into.
+COPY = "copy"
 
 
 def note_view(out: Any, base: Any, op: Op | None, attributes: dict[str, Any], recorded: bool) -> None:
@@ -77,12 +79,6 @@ def note_view(out: Any, base: Any, op: Op | None, attributes: dict[str, Any], re
         note_viewed(base)
 
 
-def note_view_of(out: Any, base: Any, op: Op, attributes: dict[str, Any]) -> None:
-    """Note that a result that requires no grad looks at another tensor's memory, though its array does not tell."""
-    out._view = (base, op, attributes, False)
-    note_viewed(base)
-
-
 def note_viewed(node: Any) -> None:
     """Note that others look at a tensor's memory."""
     if node._view is None:
@@ -91,7 +87,8 @@ def note_viewed(node: Any) -> None:
 
 def is_view(node: Any) -> bool:
     """Tell whether a tensor looks at another's memory."""
-    return node._view is not None and node._view is not VIEWED and node._view is not UNNOTICED
+    view = node._view
+    return view is not None and view is not VIEWED and view is not UNNOTICED and view is not COPY
 
 
 def note_write(node: Any, spelling: str) -> None:
@@ -101,8 +98,6 @@ def note_write(node: Any, spelling: str) -> None:
         base = view.base
     if base._view is not UNNOTICED:
         touch(node._data, spelling)
-        if base is not node and owner_of(base._data) is not owner_of(node._data):
-            touch(base._data, spelling)
 
 
 def view_of(node: Any) -> View | None:
@@ -195,13 +190,14 @@ def _refer_to(before: Any, node: Any, result: Any) -> None:
         seen.add(id(each))
         for i in inputs_of(each):
             if isinstance(i, Node) and id(i) not in instead and not i._hooks and view_of(i) is not None:
-                instead[id(i)] = previous(i) if _base_of(i) is _base_of(node) else i
+                instead[id(i)] = previous(i) if base_of(i) is base_of(node) else i
         if any(id(i) in instead for i in each._inputs):
             each._inputs = tuple(instead.get(id(i), i) for i in each._inputs)
         waiting += each._inputs
 
 
-def _base_of(node: Any) -> Any:
+def base_of(node: Any) -> Any:
+    """Return the tensor whose own memory a node looks at."""
     while (view := view_of(node)) is not None:
         node = view.base
     return node

@@ -20,8 +20,10 @@ import numpy as np
 
 import minitorch
 from minitorch import serialization
+from minitorch.engine.gpu import on_host
 from minitorch.face.names import _utils
 from minitorch.nn.parameter import Parameter
+from minitorch.ops.shape import flattened
 from minitorch.serialization import atomically
 from minitorch.serialization.files import place_for
 from minitorch.tensor.devices import layout
@@ -47,7 +49,8 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, protocol)
         self.memories: dict[
             Any, _Memory
-        ] = {}  # by the address of the first byte; on a device by the dtype, too
+        ] = {}  # by the address of the first byte; on a device by the array that owns them
+        self.kept: list[Any] = []
 
     def persistent_id(self, obj: Any) -> Any:
         """Name a storage by the file its bytes are in."""
@@ -85,12 +88,7 @@ class _Pickler(pickle.Pickler):
     def _seen(self, tensor: Any) -> tuple[_Memory, int, np.ndarray]:
         """Return the memory a Tensor lies in, where it begins there, and its array: a copy, if it lies too oddly."""
         if tensor.is_cuda:
-            array, whole = tensor._data, tensor.untyped_storage()
-            key = (str(tensor.device), whole.data_ptr(), array.dtype)
-            if key not in self.memories:
-                flat = whole.cpu()._bytes.view(array.dtype)
-                self.memories[key] = _Memory(len(self.memories), flat, str(tensor.device))
-            return self.memories[key], tensor.storage_offset(), array
+            return self._seen_there(tensor)
         root = array = tensor._data
         while isinstance(root.base, np.ndarray):
             root = root.base
@@ -99,6 +97,22 @@ class _Pickler(pickle.Pickler):
             root = array = np.ascontiguousarray(array)
         memory, start = self._memory(root.ravel(order="K"))
         return memory, (array.ctypes.data - start) // array.itemsize, array
+
+    def _seen_there(self, tensor: Any) -> tuple[_Memory, int, Any]:
+        """Return the same of a Tensor on a GPU: the memory is fetched once for all that look at it."""
+        array = root = tensor._data
+        while root.base is not None:
+            root = root.base
+        flat = flattened(root) if root.dtype == array.dtype else None
+        if flat is None or any(step < 0 for step in array.strides):
+            array = np.asarray(tensor.cpu()._data, order="C")
+            root, flat = array, array.reshape(-1)
+        key = (str(tensor.device), id(root))
+        if key not in self.memories:
+            self.memories[key] = _Memory(len(self.memories), on_host(flat), str(tensor.device))
+            self.kept.append(root)  # (so that no other gets its id)
+        offset = 0 if root is array else int(array.data.ptr - root.data.ptr) // array.itemsize
+        return self.memories[key], offset, array
 
     def _memory(self, flat: np.ndarray) -> tuple[_Memory, int]:
         start = int(flat.ctypes.data)
@@ -168,7 +182,8 @@ class _Unpickler(pickle.Unpickler):
         _, kind, key, location, _ = pid
         if key not in self.storages:
             raw = np.frombuffer(self.reader.get_record(f"data/{key}"), np.uint8).copy()
-            untyped = UntypedStorage(array=raw).to(device=place_for(self.map_location, location))
+            place = str(place_for(self.map_location, location))
+            untyped = UntypedStorage(array=raw).to(device=place if place.startswith("cuda") else "cpu")
             typed = isinstance(kind, type) and issubclass(kind, TypedStorage)
             self.storages[key] = kind(wrap_storage=untyped) if typed else untyped
         return self.storages[key]

@@ -10,9 +10,11 @@ function asks for a value of its own for each example (a branch, `.item()`) they
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from minitorch.engine.gpu import gpu_count
 from minitorch.engine.modes import is_grad_enabled, observed
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import refuse_inside_recording
@@ -20,8 +22,8 @@ from minitorch.engine.versions import note_viewed, synced
 from minitorch.engine.watch import memory_of, owner_of
 from minitorch.func.batched.arrays import FROM_BATCH, TO_BATCH, Batched, EachAlone, Level, warn_of_the_loop
 from minitorch.func.trees import flatten, spread
-from minitorch.tensor.devices import CPU, place_of
-from minitorch.tensor.generator import StreamState, default_generator, generator_of
+from minitorch.tensor.devices import device
+from minitorch.tensor.generator import StreamState, default_generator, device_generators, generator_of
 from minitorch.tensor.methods.joining import cat, stack
 
 Func = Callable[..., Any]
@@ -83,7 +85,7 @@ def _computed(
     call: Call, ends: list[Any], axes: list[Any], size: int, out_dims: Any, randomness: str
 ) -> Computed:
     """Compute all examples: at once, or, where the function does not allow that, one after the other."""
-    before, level = _streams(ends), Level(size, randomness)
+    before, level = _streams(), Level(size, randomness)
     try:
         return _at_once(call, ends, axes, level, out_dims)
     except EachAlone as error:
@@ -162,7 +164,10 @@ def _one_by_one(
     results: list[Any] = []
     if randomness != "different":
         refuse_inside_recording("the state of a random generator")
-    before = _streams(ends)
+    if "cupy" in sys.modules:  # whose streams begin when they are first asked for: now
+        for number in range(gpu_count()):
+            generator_of(device("cuda", number))
+    before = _streams()
     for i in range(size):
         if randomness == "same" and i:
             for stream in before:
@@ -221,7 +226,6 @@ def _example(ends: list[Any], axes: list[Any], i: int) -> list[Any]:
     return [end if axis is None else end.select(axis, i) for end, axis in zip(ends, axes, strict=True)]
 
 
-def _streams(ends: list[Any]) -> list[StreamState]:
-    """Return where the streams of random numbers are: the CPU's, and those of the devices that arguments lie on."""
-    places = {place_of(end._array) for end in ends if isinstance(end, Node)} - {CPU}
-    return [StreamState(stream) for stream in (default_generator, *map(generator_of, places))]
+def _streams() -> list[StreamState]:
+    """Return where the streams of random numbers are: the CPU's, and those of devices."""
+    return [StreamState(stream) for stream in (default_generator, *device_generators.values())]

@@ -72,7 +72,20 @@ def add_at(target: Array, key: Key, values: Array) -> None:
             return
     import cupy
 
-    cupy.add.at(target, key, values)
+    # CuPy adds up neither complex numbers, nor small integers, nor signed ones of 64 bits.
+    dtype = target.dtype
+    values = values if hasattr(values, "astype") else dtype.type(values)
+    if dtype.kind == "c":
+        cupy.add.at(target.real, key, values.real)
+        cupy.add.at(target.imag, key, values.imag)
+    elif dtype == np.int64:
+        cupy.add.at(target.view(np.uint64), key, values.astype(np.int64, copy=False).view(np.uint64))
+    elif dtype.kind in "bui" and dtype.itemsize < 4:
+        wide = target.astype(np.int32)
+        cupy.add.at(wide, key, values.astype(np.int32))
+        target[...] = wide.astype(dtype)
+    else:
+        cupy.add.at(target, key, values)
 
 
 def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:

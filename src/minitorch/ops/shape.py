@@ -143,7 +143,7 @@ def _fold(x: Array, *, axis: int, size: int, step: int, shape: tuple[int, ...]) 
     return out
 
 
-def _places(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, like: Array) -> Array:
+def places_in_memory(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, like: Array) -> Array:
     """Return where in memory each element lies, counted in elements."""
     places = np.zeros(shape, np.int64, like=like) + offset
     for axis, (n, step) in enumerate(zip(shape, strides, strict=True)):
@@ -162,14 +162,10 @@ def _memory_of(x: Array) -> Array:
     return x
 
 
-def _flat(x: Array) -> Array:
-    """Return all elements of the device's memory that an array lies in, in the order in which they lie."""
-    whole = _memory_of(x)
-    return (
-        whole.transpose(sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis]))
-        .reshape(-1)
-        .view(x.dtype)
-    )
+def flattened(x: Array) -> Array | None:
+    """Return all elements of an array in the order in which they lie, as a view; None if there are gaps."""
+    flat = x.transpose(sorted(range(x.ndim), key=lambda axis: -x.strides[axis]))
+    return flat.reshape(-1) if flat.flags.c_contiguous else None
 
 
 def has_addresses(x: Array) -> bool:
@@ -190,31 +186,57 @@ def offset_in_memory(x: Array) -> int:
     return (x.ctypes.data - _memory_of(x).ctypes.data) // x.itemsize
 
 
-def strided(x: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Return a view of the memory that x lies in, by steps, from an element on that is counted from its first."""
-    first, room = offset_in_memory(x) + offset, _memory_of(x).nbytes // x.itemsize
-    last = _last_place(shape, strides, first)
-    if 0 not in shape and not 0 <= first <= last < room:
-        raise RuntimeError(
-            f"as_strided: size {shape} with stride {strides} ends at element {last}, but the memory has {room}"
-        )
-    steps = tuple(step * x.itemsize for step in strides)
-    if x.__class__ is np.ndarray:
-        memory = _memory_of(x).reshape(-1, order="A").view(np.uint8)
-        return np.ndarray(shape, x.dtype, memory, first * x.itemsize, steps)
-    import cupy
+def view_by_steps(flat: Array, first: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array | None:
+    """Return a view of elements in a row, from one on, by steps, made by slices alone; None: there is none.
 
-    return cupy.lib.stride_tricks.as_strided(_flat(x)[first:], shape, steps)
+    (CuPy's own views by steps do not tell whose memory they look at.)
+
+    >>> view_by_steps(np.arange(12), 1, (2, 3), (1, 4)).tolist(), view_by_steps(np.arange(9), 0, (2, 2), (1, 1))
+    ([[1, 5, 9], [2, 6, 10]], None)
+    """
+    order = sorted((axis for axis, n in enumerate(shape) if n > 1), key=lambda axis: -strides[axis])
+    if 0 in shape or any(not strides[axis] for axis in order):
+        return None
+    out = flat
+    for k, axis in enumerate(order):
+        n, step = shape[axis], strides[axis]
+        if axis == order[-1]:
+            out = out[..., first : first + (n - 1) * step + 1 : step]
+            break
+        # Blocks of as many elements as a step is: all that lies at one place of this axis has to be in one of them.
+        begin, first = first // step * step, first % step
+        reach = first + sum((shape[inner] - 1) * strides[inner] for inner in order[k + 1 :])
+        if reach >= step or begin + n * step > out.shape[-1]:
+            return None
+        out = out[..., begin : begin + n * step].reshape(*out.shape[:-1], n, step)
+    if not order:
+        return out[first : first + 1].reshape(shape)
+    return out.transpose([order.index(axis) for axis in sorted(order)]).reshape(shape)
 
 
 def _as_strided(
     x: Array, *, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, own: tuple[int, ...]
 ) -> Array:
-    if x.__class__ is np.ndarray:
-        return strided(x, shape, strides, offset)
-    if has_addresses(x):  # (CuPy's views by steps do not tell whose they are)
-        return _flat(x)[_places(shape, strides, offset + offset_in_memory(x), like=x)]
-    return x.reshape(-1)[_places(shape, strides, offset, like=x)]  # as if it lay in the order of its axes
+    there = has_addresses(x)
+    if x.__class__ is not np.ndarray and not there:  # as if it lay in the order of its axes
+        return x.reshape(-1)[places_in_memory(shape, strides, offset, like=x)]
+    whole, first = _memory_of(x), offset_in_memory(x) + offset
+    last, room = _last_place(shape, strides, first), whole.nbytes // x.itemsize
+    if 0 not in shape and not 0 <= first <= last < room:
+        raise RuntimeError(
+            f"as_strided: size {shape} with stride {strides} ends at element {last}, but the memory has {room}"
+        )
+    flat = flattened(whole)
+    if flat is None:
+        raise RuntimeError(
+            f"as_strided: the memory beneath shape {tuple(x.shape)} has gaps; write x.contiguous() first"
+        )
+    if not there:
+        steps = tuple(step * x.itemsize for step in strides)
+        return np.ndarray(shape, x.dtype, flat.view(np.uint8), first * x.itemsize, steps)
+    flat = flat.view(x.dtype)
+    found = view_by_steps(flat, first, shape, strides)
+    return flat[places_in_memory(shape, strides, first, like=x)] if found is None else found
 
 
 # A shape, the strides of its axes in memory, in elements, and where the first element lies.
@@ -223,7 +245,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 
 def _sum_by_place(x: Array, *, source: Layout, target: Layout) -> Array:
     """Return, laid out as `target`, the sum of those elements of x that `source` lays at each place in memory."""
-    given, wanted = _places(*source, like=x), _places(*target, like=x)
+    given, wanted = places_in_memory(*source, like=x), places_in_memory(*target, like=x)
     if not given.size or not wanted.size:
         return zeros(target[0], x)
     first = min(source[2], target[2])

@@ -137,6 +137,8 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
 
     def keys(self) -> Array:
         """Return each place as one number, in the order of the axes."""
+        if math.prod(self.shape[: self.sparse_axes]) >= 2**63:
+            raise RuntimeError(f"a sparse tensor of shape {self.shape} has more places than can be counted")
         keys = zeros(self.indices.shape[1:], self.indices)
         for length, places in zip(
             self.shape, self.indices, strict=False
@@ -157,8 +159,8 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
         if type(keys) is np.ndarray:
             values = np.add.reduceat(self.values[order], first, axis=0).astype(self.dtype, copy=False)
         else:
-            values = zeros((len(first), *self.values.shape[1:]), self.values)
-            add_at(values, np.cumsum(is_first) - 1, self.values[order])
+            shape = (len(first), *self.values.shape[1:])
+            values = _added_there(np.cumsum(is_first) - 1, self.values[order], shape)
         return Coo(self.indices[:, order[first]], values, self.shape, True)
 
     def dense(self) -> Array:
@@ -173,7 +175,7 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
         if self.sparse_axes:
             out[tuple(once.indices)] += once.values
         else:
-            out += once.values.sum(axis=0)
+            out += once.values.sum(axis=0, dtype=self.dtype)
 
     def at(self, indices: Array) -> Array:
         """Return the values at some places, zeros among them."""
@@ -427,10 +429,22 @@ def _product_there(a: Coo, b: Any) -> Any:
         bring = lambda array: np.asarray(array, like=a.values)
         return product(*(each.__minitorch_moved__(_on_host) for each in (a, b))).__minitorch_moved__(bring)
     i, j = a.indices
+    dtype = a.dtype
+    if dtype.kind not in "biufc" or (dtype.kind == "f" and dtype.itemsize == 2):  # halves, bfloat16 too
+        wide = lambda x: x.astype(np.float32)
+        return _product_there(a.like(wide(a.values)), wide(b)).astype(dtype)
     factor = a.values if b.ndim == 1 else a.values[:, None]
-    out = zeros((a.shape[0], *b.shape[1:]), a.values)
-    add_at(out, i, (factor * b[j]).astype(a.dtype, copy=False))
-    return out
+    return _added_there(i, (factor * b[j]).astype(dtype, copy=False), (a.shape[0], *b.shape[1:]))
+
+
+def _added_there(rows: Array, values: Array, shape: tuple[int, ...]) -> Array:
+    """Return a device's zeros of a shape to whose rows values are added; halves are added up in float32."""
+    dtype = values.dtype
+    if dtype.kind not in "biufc" or (dtype.kind == "f" and dtype.itemsize == 2):
+        values = values.astype(np.float32)
+    out = zeros(shape, values)
+    add_at(out, rows, values)
+    return out.astype(dtype, copy=False)
 
 
 def _rows_of(x: Coo, dtype: Any) -> Any:

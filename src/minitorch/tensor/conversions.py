@@ -84,10 +84,13 @@ class Conversions(Node):
         (dtype('float64'), 'torch.FloatTensor')
         """
         if dtype is None:
-            where = "cuda." if gpu.is_on_gpu(self._data) else ""
+            where = "cuda." if gpu.is_on_gpu(gpu.beneath(self._data)) else ""
+            where += "sparse." if self._array.__class__ is Coo else ""
             return f"torch.{where}{LEGACY_NAMES[self._array.dtype.name]}"
         out, names_gpu = cast(self, legacy_dtype(dtype)), legacy_names_gpu(dtype)
-        return out if names_gpu in (None, out.is_cuda) else move(out, "cuda" if names_gpu else "cpu")
+        if names_gpu is None or names_gpu == out.is_cuda:
+            return out
+        return move(out, "cuda" if names_gpu else "cpu")
 
     def type_as(self, other: Tensor) -> Tensor:
         """The elements in another tensor's dtype, where that lies.
@@ -95,7 +98,8 @@ class Conversions(Node):
         >>> minitorch.Tensor([1]).type_as(minitorch.Tensor([1.0])).dtype
         dtype('float32')
         """
-        return cast(move(self, other.device), other.dtype)
+        here = self._data.__class__ is other._data.__class__ is np.ndarray
+        return cast(self if here else move(self, other.device), other.dtype)
 
     def float(self) -> Tensor:
         """As float32.

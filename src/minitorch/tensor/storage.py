@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.engine import dtypes, gpu, watch
 from minitorch.engine.node import new_tensor
+from minitorch.ops.shape import flattened, places_in_memory, view_by_steps
 from minitorch.tensor.devices import device, numbered, place_of
 
 Device = device  # (a storage has a property of this name)
@@ -233,21 +234,28 @@ def storage_of(array: Any) -> UntypedStorage:
     array = watch.memory_of(array)
     while array.base is not None and type(array.base) is type(array):
         array = array.base
-    whole = array if array.flags.c_contiguous else array.T
-    return UntypedStorage(
-        array=whole.reshape(-1) if whole.flags.c_contiguous else np.ascontiguousarray(array).reshape(-1)
-    )
+    flat = flattened(array)
+    return UntypedStorage(array=array.reshape(-1) if flat is None else flat)  # (of what has gaps a copy)
 
 
 def tensor_over(storage: Any, dtype: Any, offset: int = 0, size: Any = None, stride: Any = None) -> Any:
-    """Return a tensor that looks at a storage: from an element on, of a shape, by steps."""
-    flat = storage.untyped()._bytes.view(np.dtype(dtype))[offset:]
+    """Return a tensor that looks at a storage: from an element on, of a shape, by steps.
+
+    (On a GPU what is expanded, or windows that overlap, is copied.)
+    """
+    whole = storage.untyped()._bytes.view(np.dtype(dtype))
+    flat = whole[offset:]
     if size is None:
         return new_tensor(flat)
-    size, in_order = tuple(size), [math.prod(size[axis + 1 :]) for axis in range(len(size))]
-    steps = in_order if stride is None else list(stride)
-    there = gpu.device_of(flat)
-    if there is not None and steps == in_order:  # (a view that tells whose memory it looks at)
-        return new_tensor(flat[: math.prod(size)].reshape(size))
-    strided = np.lib.stride_tricks.as_strided if there is None else there.strided
-    return new_tensor(strided(flat, size, [n * flat.dtype.itemsize for n in steps]))
+    size = tuple(size)
+    steps = (
+        tuple(math.prod(size[axis + 1 :]) for axis in range(len(size))) if stride is None else tuple(stride)
+    )
+    if gpu.device_of(flat) is None:
+        return new_tensor(
+            np.lib.stride_tricks.as_strided(flat, size, [n * flat.dtype.itemsize for n in steps])
+        )
+    view = view_by_steps(whole, offset, size, steps)
+    if view is None:
+        view = whole[places_in_memory(size, steps, offset, like=whole)]
+    return new_tensor(view)

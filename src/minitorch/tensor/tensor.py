@@ -28,7 +28,7 @@ from minitorch.ops.sparse import Coo
 from minitorch.tensor import plain, printing, torch_function
 from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
-from minitorch.tensor.conversions import Conversions
+from minitorch.tensor.conversions import Conversions, move
 from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
 from minitorch.tensor.devices import Size, check_device, gpu_of, place_of, preserve_format
 from minitorch.tensor.facts import Facts
@@ -220,10 +220,10 @@ class Tensor(
             )
         if gradient.dtype != self._array.dtype:
             gradient = gradient.astype(self._array.dtype)
-        if gradient.__class__ is np.ndarray and gpu.is_on_gpu(self._data):
+        if gpu.differ(gradient, self._data):
             raise RuntimeError(
-                f"grad: assigned grad has data located on a different device: it lies on 'cpu', its tensor on "
-                f"'{self.device}'; write grad.to({str(self.device)!r})"
+                f"grad: assigned grad has data located on a different device: it lies on '{place_of(gradient)}', its "
+                f"tensor on '{self.device}'; write grad.to({str(self.device)!r})"
             )
         self._grad = np.asarray(gradient) if isinstance(gradient, np.generic) else gradient
         self._grad_is_shared = False
@@ -658,15 +658,14 @@ def seed_gradient(tensor: Node, gradient: Any, name: str) -> Any:
     array = gradient._data if isinstance(gradient, Node) else plain.taken_back(gradient)
     if not is_array(array):
         array = np.asarray(array, dtype=data.dtype)
-    if array.__class__ is np.ndarray and gpu.is_on_gpu(data) and not array.ndim:
-        array = gpu.sent(array, data.device.id)
-    elif (array.__class__ is np.ndarray and gpu.is_on_gpu(data)) or (
-        data.__class__ is np.ndarray and gpu.is_on_gpu(array)
-    ):
-        mine, its = place_of(array), str(place_of(data))
-        raise RuntimeError(
-            f"{name}: the gradient lies on '{mine}', but the output on '{its}'; write gradient.to({its!r})"
-        )
+    if gpu.differ(array, data):
+        its = str(place_of(data))
+        if array.ndim or not place_of(array).type == "cpu":
+            raise RuntimeError(
+                f"{name}: the gradient lies on '{place_of(array)}', but the output on '{its}'; write "
+                f"gradient.to({its!r})"
+            )
+        array = move(new_tensor(array), its)._data
     if array.shape != data.shape:
         raise RuntimeError(
             f"{name}: gradient has shape {tuple(array.shape)}, but the output has {tuple(data.shape)}"

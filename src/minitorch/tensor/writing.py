@@ -355,6 +355,11 @@ def _is_tracked(x: Any, values: Any) -> bool:
 
 def _check_writable(x: Any, spelling: str) -> None:
     view = versions.view_of(x)
+    if x._view is not None and versions.base_of(x)._view is versions.COPY:
+        raise RuntimeError(
+            f"{spelling}: x is what as_strided gave, and on a GPU windows that overlap are copied: what is written "
+            "here does not reach their tensor; write x.clone() first, or into that tensor by an index"
+        )
     if view is not None and not view.recorded and is_grad_enabled() and _path_to_base(x)[0]._requires_grad:
         versions.check_may_follow(view, f"{spelling} writes into it")
     if is_of_device(x._data):  # CuPy's arrays have no such flag

@@ -13,7 +13,7 @@ import numpy as np
 
 from minitorch.engine.dtypes import int64, kind_of
 from minitorch.engine.fast import apply_unary
-from minitorch.engine.gpu import device_of
+from minitorch.engine.gpu import differ
 from minitorch.engine.meta import Meta
 from minitorch.engine.modes import autocasting, current
 from minitorch.engine.node import Node, new_tensor
@@ -22,6 +22,7 @@ from minitorch.ops import indexing as ops
 from minitorch.ops.indexing import check_there
 from minitorch.ops.native import is_of_device
 from minitorch.ops.op import Op, violated, zeros
+from minitorch.ops.sparse import Coo
 from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import (
     as_tensor,
@@ -35,7 +36,7 @@ from minitorch.tensor.convert import (
     promoted,
     tensor_for,
 )
-from minitorch.tensor.devices import gpu_of
+from minitorch.tensor.devices import gpu_of, place_of
 from minitorch.tensor.methods.arguments import (
     as_row,
     check_mask,
@@ -619,13 +620,16 @@ def _index_part(part: Any, x: Any) -> Any:
             "getitem: Expected all tensors to be on the same device, but found 'cpu' and 'meta'; an index on 'meta' "
             "has no numbers"
         )
-    if array.__class__ is np.ndarray and array.ndim and device_of(x) is not None:
-        array = np.asarray(array, like=x)  # an index may lie on the CPU, whatever it is an index into
-    elif array.ndim and x.__class__ is np.ndarray and device_of(array) is not None:
-        raise RuntimeError(
-            "getitem: indices should be either on the CPU or on the same device as the indexed tensor (cpu); write "
-            "index.cpu(), or x.to(index.device)"
-        )
+    plain = array.__class__ is np.ndarray
+    if not (plain and x.__class__ is np.ndarray) and differ(array, x):
+        if place_of(array).type == "cpu":
+            if (array.ndim or not plain) and x.__class__ is not Coo:  # (which reads places on the CPU)
+                array = move(new_tensor(array), place_of(x))._data
+        elif array.ndim:
+            raise RuntimeError(
+                "getitem: indices should be either on the CPU or on the same device as the indexed tensor "
+                f"({place_of(x)}); write index.cpu(), or x.to(index.device)"
+            )
     kind = array.dtype.kind
     if kind == "i" and array.ndim:
         return array

@@ -14,10 +14,10 @@ import numpy as np
 
 from minitorch.engine import watch
 from minitorch.engine.fast import apply_unary
-from minitorch.engine.modes import is_grad_enabled
-from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.node import Node
 from minitorch.engine.record import apply
-from minitorch.engine.versions import note_view_of
+from minitorch.engine.versions import COPY
+from minitorch.engine.watch import owner_of
 from minitorch.ops import shape as ops
 from minitorch.ops.op import Op, unbroadcast, violated
 from minitorch.tensor.convert import as_tensor, choose, one_axis, one_int, operand, shape_of, tensor_for
@@ -432,7 +432,7 @@ class Shapes(Node):
         """A view by steps in memory: element (i, j, …) lies i·stride[0] + j·stride[1] + … after the first.
 
         storage_offset: where the first lies, from the start of the memory; without it, where x's first does.
-        dx = g, added up where an element is seen several times. (On a GPU what requires grad is copied.)
+        dx = g, added up where an element is seen several times. (On a GPU windows that overlap are copied.)
 
         >>> minitorch.arange(5.0).as_strided((3, 2), (1, 2))
         tensor([[0., 2.],
@@ -451,11 +451,10 @@ class Shapes(Node):
             )
         own = tuple(n // self._array.itemsize for n in self._data.strides)
         how = {"shape": shape, "strides": strides, "offset": offset, "own": own}
-        if ops.has_addresses(self._data) and not (self._requires_grad and is_grad_enabled()):
-            out = new_tensor(ops.strided(self._data, shape, strides, offset))
-            note_view_of(out, self, ops.AS_STRIDED, how)
-            return out
-        return apply(ops.AS_STRIDED, self, **how)
+        out = apply(ops.AS_STRIDED, self, **how)
+        if ops.has_addresses(self._data) and owner_of(out._data) is not owner_of(self._data):
+            out._view = COPY
+        return out
 
     # --- repeated, turned, moved -----------------------------------------------------------------
 

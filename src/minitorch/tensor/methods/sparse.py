@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine.gpu import device_of, on_host
+from minitorch.engine.gpu import on_host
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recorder
 from minitorch.ops import sparse as ops
 from minitorch.ops.sparse import Coo
+from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import as_tensor, cast
-from minitorch.tensor.devices import sparse_coo, sparse_csr, strided
+from minitorch.tensor.devices import default_device, sparse_coo, sparse_csr, strided
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -240,8 +241,10 @@ def sparse_coo_tensor(
     refuse_to_record("sparse_coo_tensor")
     if values is None:  # sparse_coo_tensor(size): zeros
         size, indices = tuple(indices), np.zeros((len(indices), 0), np.int64)
-        values = new_tensor(np.zeros(0, np.dtype(dtype) if dtype is not None else np.float32))
+        values = np.zeros(0, np.dtype(dtype) if dtype is not None else np.float32)
     places = np.asarray(on_host(as_tensor(indices)._data)).astype(np.int64)
+    if device is None and not isinstance(values, Node):
+        device = default_device()
     held = as_tensor(values, dtype)
     if device is not None:
         held = held.to(device)
@@ -264,8 +267,7 @@ def sparse_coo_tensor(
         raise RuntimeError(f"sparse_coo_tensor: an index is out of range for size {shape}")
     if requires_grad:  # a leaf
         held = held.detach()
-    if device_of(held._array) is not None:
-        places = np.asarray(places, like=held._array)
+    places = move(new_tensor(places), held.device)._data
     out = apply(ops.SPARSE, held, indices=places, shape=shape, coalesced=bool(is_coalesced))
     return out.requires_grad_() if requires_grad else out
 
