@@ -151,8 +151,11 @@ def differ(array: Any, other: Any) -> bool:
     >>> differ(np.zeros(3), np.ones(3))
     False
     """
-    if array.__class__ is other.__class__ is np.ndarray:
-        return False
+    if array.__class__ is other.__class__:  # (the common cases, quickly)
+        if array.__class__ is np.ndarray:
+            return False
+        if is_on_gpu(array):
+            return bool(array.device.id != other.device.id)
     array, other = beneath(array), beneath(other)
     known = [each.__class__ is np.ndarray or is_on_gpu(each) for each in (array, other)]
     return all(known) and name_of_place(array) != name_of_place(other)
