@@ -152,6 +152,23 @@ def test_eigenvalues_that_a_device_lacks_are_computed_from_copies(monkeypatch):
     np.testing.assert_array_equal(vectors._data.host, minitorch.linalg.eig(b).eigenvectors._data)
 
 
+def test_running_extremes_of_batches_do_without_functions_that_a_device_lacks(monkeypatch):
+    ufuncs = DeviceArray.__array_ufunc__
+
+    def without(self, ufunc, method, *args, **options):
+        return NotImplemented if method == "accumulate" else ufuncs(self, ufunc, method, *args, **options)
+
+    monkeypatch.setattr(DeviceArray, "__array_ufunc__", without)
+    array = np.random.default_rng(0).normal(size=(3, 9))
+    native.meet(DeviceArray)
+    try:
+        found = minitorch.vmap(lambda a: a.cummax(0).values + a.logcumsumexp(0))(on_device(array))
+    finally:
+        native.forget(DeviceArray)
+    a = minitorch.tensor(array)
+    np.testing.assert_allclose(found._data.host, (a.cummax(1).values + a.logcumsumexp(1))._data, rtol=1e-12)
+
+
 def test_ones_of_batches_are_made_without_telling_of_a_device(monkeypatch):
     functions = DeviceArray.__array_function__
 

@@ -32,6 +32,7 @@ from minitorch.func.batched.arrays import (
 )
 from minitorch.ops.native import answered
 from minitorch.ops.products import explicit_subscripts
+from minitorch.ops.reductions import accumulated
 
 FUNCTIONS = HANDLERS
 Handler = Callable[..., Any]
@@ -78,7 +79,10 @@ def _ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, 
     elif method in ("reduce", "accumulate"):
         (x,) = inputs
         axis = physical_axis(options.pop("axis", 0), x.ndim)
-        result = getattr(ufunc, method)(x.array, axis=axis, **into, **options)
+        if method == "accumulate" and not (into or options):
+            result = accumulated(ufunc, x.array, axis)  # (which CuPy does not have)
+        else:
+            result = getattr(ufunc, method)(x.array, axis=axis, **into, **options)
     else:
         return each_alone(
             level,
