@@ -65,6 +65,10 @@ class DeviceArray:
             given, *others = args
             given = given.host if isinstance(given, DeviceArray) else given
             return to_device(function(given, *others, **kwargs).copy())
+        if (
+            function is np.lib.stride_tricks.sliding_window_view
+        ):  # CuPy's does not tell whose memory it looks at
+            return DeviceArray(function(*map(to_host, args), **kwargs, writeable=True))
         found = to_device(function(*map(to_host, args), **{k: to_host(v) for k, v in kwargs.items()}))
         of = next((each for each in args if isinstance(each, DeviceArray)), None)
         return found if of is None or not isinstance(found, DeviceArray) else of.seeing(found)

@@ -22,16 +22,26 @@ from minitorch.engine import gpu
 from minitorch.func import functional_call, grad, hessian, jacfwd, jacrev, vjp, vmap
 from minitorch.nn.attention.flex_attention import create_block_mask, flex_attention
 from minitorch.nn.utils import parametrizations, prune
+from minitorch.ops import native
 from minitorch.ops.shape import view_by_steps
 from minitorch.vision.transforms import functional as TF
+from standin import DeviceArray
 
 Di = minitorch.distributions
 
 
 @pytest.fixture(autouse=True)
 def cuda(monkeypatch):
-    if not gpu.gpu_count():
-        standin_cupy.installed(monkeypatch)
+    if gpu.gpu_count():
+        yield
+        return
+    standin_cupy.installed(monkeypatch)
+    enabled = minitorch.are_native_ops_enabled()
+    minitorch.set_native_ops(False)  # (there is no kernel for it, but what is written for devices is to run)
+    native.meet(DeviceArray)
+    yield
+    native.forget(DeviceArray)
+    minitorch.set_native_ops(enabled)
 
 
 def values(*shape, seed=0, dtype=np.float32):
@@ -457,6 +467,21 @@ def test_a_view_by_steps_is_written_into_before_backward(write):
         whole.add_(1)
     else:
         whole[2:].zero_()
+    with pytest.raises(RuntimeError, match="changed"):
+        product.backward()
+
+
+@pytest.mark.parametrize("write", ["the windows", "their tensor", "before"])
+def test_windows_are_written_into(write):
+    w, whole = minitorch.ones(2, 3, device="cuda", requires_grad=True), minitorch.ones(6, device="cuda")
+    windows = whole.unfold(0, 3, 3)
+    if write == "before":
+        windows[1].mul_(w[1] * 3)
+        whole.sum().backward()
+        np.testing.assert_array_equal(minitorch.as_tensor(w.grad).cpu().numpy(), [[0, 0, 0], [3, 3, 3]])
+        return
+    product = (w * (windows if write == "their tensor" else whole.reshape(2, 3))).sum()
+    (whole if write == "their tensor" else windows[0]).add_(1)
     with pytest.raises(RuntimeError, match="changed"):
         product.backward()
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from minitorch.engine import capturing
+from minitorch.engine import capturing, watch
 from minitorch.ops import native
 from minitorch.ops.error_function import erf
 from minitorch.ops.op import OPS
@@ -106,7 +106,9 @@ class DeviceMemory:
 
     def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
         """Return a view of an array's memory, from where it begins."""
-        return self._cupy.lib.stride_tricks.as_strided(array, shape, strides)
+        view = self._cupy.lib.stride_tricks.as_strided(array, shape, strides)
+        watch.note_owner(view, array)
+        return view
 
     def bounds(self, array: Any) -> tuple[int, int]:
         """Return the addresses between which an array lies."""

@@ -30,6 +30,7 @@ exposed: dict[int, Exposed] = {}  # memory that others may write into, by the id
 _written: Times = {}  # through minitorch: an owner, or a Tensor that was given another array
 _noticed: Times = {}  # by its fingerprint: an owner
 _last_change = 0
+_owners: dict[int, tuple[weakref.ref[Any], Any]] = {}  # of views that do not tell: CuPy's by steps
 
 
 def last_change() -> int:
@@ -39,13 +40,23 @@ def last_change() -> int:
 
 def owner_of(array: Any) -> Any:
     """Return the array whose memory `array` looks at: itself, unless it is a view."""
-    while (base := getattr(array, "base", None)) is not None:
+    while True:
+        base = getattr(array, "base", None)
+        if base is None:
+            known = _owners.get(id(array)) if _owners else None
+            return array if known is None else known[1]
         if isinstance(base, Held):
             base = base.array
         if not hasattr(base, "base"):
-            break  # bytes, a memory map: no array
+            return array  # bytes, a memory map: no array
         array = base
-    return array
+
+
+def note_owner(view: Any, array: Any) -> None:
+    """Remember whose memory a view looks at, if it does not tell."""
+    key, root = id(view), owner_of(array)
+    if owner_of(view) is not root:
+        _owners[key] = (weakref.ref(view, lambda _: _owners.pop(key, None)), root)
 
 
 def memory_of(array: Any) -> Any:

@@ -129,7 +129,9 @@ PUT_DIAGONAL: Op = Op(
 
 
 def _unfold(x: Array, *, axis: int, size: int, step: int) -> Array:
-    windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=axis)
+    # (Windows that do not overlap are written into.)
+    options = {"writeable": True} if x.__class__ is np.ndarray and step >= size and x.flags.writeable else {}
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=axis, **options)
     return windows[(slice(None),) * axis + (slice(None, None, step),)]
 
 

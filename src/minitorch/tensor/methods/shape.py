@@ -14,10 +14,10 @@ import numpy as np
 
 from minitorch.engine import watch
 from minitorch.engine.fast import apply_unary
+from minitorch.engine.modes import is_grad_enabled
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
-from minitorch.engine.versions import COPY
-from minitorch.engine.watch import owner_of
+from minitorch.engine.versions import COPY, note_view
 from minitorch.ops import shape as ops
 from minitorch.ops.op import Op, unbroadcast, violated
 from minitorch.tensor.convert import as_tensor, choose, one_axis, one_int, operand, shape_of, tensor_for
@@ -426,7 +426,14 @@ class Shapes(Node):
             raise RuntimeError(f"unfold: step must be at least 1, got {step}")
         if not self._array.ndim:  # one window, and no axis to count it
             return self.reshape(1).unfold(0, size, step)[0]
-        return apply(ops.UNFOLD, self, axis=axis, size=size, step=step)
+        how = {"axis": axis, "size": size, "step": step}
+        out = apply(ops.UNFOLD, self, **how)
+        if (
+            ops.has_addresses(self._data) and size
+        ):  # (CuPy's views by steps do not tell whose memory they look at)
+            watch.note_owner(watch.owner_of(out._data), self._data)
+            note_view(out, self, ops.UNFOLD, how, is_grad_enabled())
+        return out
 
     def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
         """A view by steps in memory: element (i, j, …) lies i·stride[0] + j·stride[1] + … after the first.
@@ -452,7 +459,7 @@ class Shapes(Node):
         own = tuple(n // self._array.itemsize for n in self._data.strides)
         how = {"shape": shape, "strides": strides, "offset": offset, "own": own}
         out = apply(ops.AS_STRIDED, self, **how)
-        if ops.has_addresses(self._data) and owner_of(out._data) is not owner_of(self._data):
+        if ops.has_addresses(self._data) and watch.owner_of(out._data) is not watch.owner_of(self._data):
             out._view = COPY
         return out
 
