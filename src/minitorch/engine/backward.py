@@ -383,7 +383,10 @@ def deposit(gradients: list[tuple[Node, Array, bool]]) -> None:
             elif gpu.is_on_gpu(held) and all(
                 step or n == 1 for step, n in zip(held.strides, held.shape, strict=True)
             ):
-                held[...] = ADD.forward(held, g)
+                if held.dtype.itemsize == 2:  # (of which bfloat16 is the kernels' alone)
+                    held[...] = ADD.forward(held, g)
+                else:
+                    np.add(held, g, out=held)
                 touch(held, "x.grad += …")
             else:
                 tensor._grad = ADD.forward(held, g)
