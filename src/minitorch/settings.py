@@ -91,6 +91,9 @@ def get_float32_matmul_precision() -> str:
     return _precision()
 
 
+_device_by_type: list[str] = []  # the default device, if the default type chose it
+
+
 def set_default_tensor_type(kind: Any) -> None:
     """Set the dtype of Python's floats, and the default device, by PyTorch's old names: 'torch.DoubleTensor'.
 
@@ -106,9 +109,6 @@ def set_default_tensor_type(kind: Any) -> None:
     elif on_gpu is not None and _device_by_type:
         _device_by_type.clear()
         set_default_device("cpu")
-
-
-_device_by_type: list[str] = []  # the default device, if the default type chose it
 
 
 def is_inference_mode_enabled() -> bool:

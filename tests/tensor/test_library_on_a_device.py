@@ -18,30 +18,16 @@ from minitorch import nn
 from minitorch.autograd import Function, functional, gradcheck, gradgradcheck
 from minitorch.autograd.gradcheck import GradcheckError
 from minitorch.distributions import kl_divergence, transforms
-from minitorch.engine import gpu
 from minitorch.func import functional_call, grad, hessian, jacfwd, jacrev, vjp, vmap
 from minitorch.nn.attention.flex_attention import create_block_mask, flex_attention
 from minitorch.nn.utils import parametrizations, prune
-from minitorch.ops import native
 from minitorch.ops.shape import view_by_steps
 from minitorch.vision.transforms import functional as TF
-from standin import DeviceArray
 
 Di = minitorch.distributions
 
 
-@pytest.fixture(autouse=True)
-def cuda(monkeypatch):
-    if gpu.gpu_count():
-        yield
-        return
-    standin_cupy.installed(monkeypatch)
-    enabled = minitorch.are_native_ops_enabled()
-    minitorch.set_native_ops(False)  # (there is no kernel for it, but what is written for devices is to run)
-    native.meet(DeviceArray)
-    yield
-    native.forget(DeviceArray)
-    minitorch.set_native_ops(enabled)
+cuda = pytest.fixture(autouse=True)(standin_cupy.gpu_or_standin)
 
 
 def values(*shape, seed=0, dtype=np.float32):
@@ -106,19 +92,24 @@ def seeded_by_a_number(d):
     return minitorch.as_tensor(a.grad)
 
 
-class Doubled(Function):
-    @staticmethod
-    def forward(ctx, a):
-        return a * 2
+def doubled(gradient):
+    """Twice a tensor, whose gradient is what a function of the result's says."""
 
-    @staticmethod
-    def backward(ctx, g):
-        return minitorch.tensor(2.0)
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return gradient(g)
+
+    return Doubled.apply
 
 
 def gradient_of_a_function(d):
     a = x(d).sum().detach().requires_grad_()
-    Doubled.apply(a).backward()
+    doubled(lambda g: minitorch.tensor(2.0))(a).backward()
     return minitorch.as_tensor(a.grad)
 
 
@@ -408,18 +399,10 @@ def test_derivatives_are_checked_there():
         assert gradcheck(lambda t: t * t.sin() if not t.is_complex() else t * t, (a,))
         assert gradgradcheck(lambda t: t * t * t, (a,))
 
-    class Wrong(Function):
-        @staticmethod
-        def forward(ctx, t):
-            return t * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 3
-
     with pytest.raises(GradcheckError, match="backward gives 3, differences give 2"):
         gradcheck(
-            Wrong.apply, (minitorch.ones(2, device="cuda", dtype=minitorch.float64, requires_grad=True),)
+            doubled(lambda g: g * 3),
+            (minitorch.ones(2, device="cuda", dtype=minitorch.float64, requires_grad=True),),
         )
 
 
@@ -432,8 +415,11 @@ def test_an_index_on_a_gpu_is_refused_by_a_tensor_on_the_cpu():
 
 def test_seeds_of_another_device_are_refused():
     for here, there in (("cpu", "cuda"), ("cuda", "cpu")):
+        given = minitorch.ones(6, 8, device=there)
         with pytest.raises(RuntimeError, match=r"the gradient lies on '.*'; write gradient.to\('c"):
-            (x(here).requires_grad_() * 2).backward(minitorch.ones(6, 8, device=there))
+            (x(here).requires_grad_() * 2).backward(given)
+        with pytest.raises(RuntimeError, match=r"Doubled.backward: what it returned for argument 0 lies on"):
+            doubled(lambda g, given=given: given)(x(here).requires_grad_()).sum().backward()
 
 
 @pytest.mark.filterwarnings("ignore:torch.range is deprecated")

@@ -6,23 +6,8 @@ import pytest
 import minitorch
 import standin_cupy
 from minitorch import nn
-from minitorch.engine import gpu
-from minitorch.ops import native
-from standin import DeviceArray
 
-
-@pytest.fixture(autouse=True)
-def cuda(monkeypatch):
-    if gpu.gpu_count():
-        yield
-        return
-    standin_cupy.installed(monkeypatch)
-    enabled = minitorch.are_native_ops_enabled()
-    minitorch.set_native_ops(False)  # (there is no kernel for it, but what is written for devices is to run)
-    native.meet(DeviceArray)
-    yield
-    native.forget(DeviceArray)
-    minitorch.set_native_ops(enabled)
+cuda = pytest.fixture(autouse=True)(standin_cupy.gpu_or_standin)
 
 
 def values(*shape, seed=0):

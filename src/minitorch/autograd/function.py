@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import gpu, watch
+from minitorch.engine import watch
 from minitorch.engine.modes import current, is_grad_enabled, no_grad, observed
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import bundle_outputs, tell
 from minitorch.engine.recording import made
 from minitorch.engine.versions import note_view, previous
 from minitorch.ops.op import Op
-from minitorch.tensor import Tensor, move
-from minitorch.tensor.devices import place_of
+from minitorch.tensor import Tensor
+from minitorch.tensor.conversions import gradient_beside
 from minitorch.tensor.writing import check_may_be_rewritten, rewritten
 
 
@@ -216,23 +216,14 @@ def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., l
                         f"{cls.__name__}.backward returned a gradient of shape {tuple(np.shape(a))} for argument {i} "
                         f"of shape {tuple(x.shape)}"
                     )
-            answers[i] = _beside(a, x, f"{cls.__name__}.backward", i)
+            answers[i] = gradient_beside(
+                a, getattr(x, "_data", x), f"{cls.__name__}.backward: what it returned for argument {i}"
+            )
         if differentiable:
             return answers
         return [getattr(a, "_data", a) for a in answers]
 
     return joint
-
-
-def _beside(answer: Any, x: Any, name: str, i: int) -> Any:
-    """Return a gradient where its argument lies: a single number is brought there from the CPU."""
-    array, place = getattr(answer, "_data", answer), getattr(x, "_data", x)
-    if not gpu.differ(array, place):
-        return answer
-    mine, its = place_of(array), place_of(place)
-    if array.ndim or mine.type != "cpu":
-        raise RuntimeError(f"{name} returned a gradient on '{mine}' for argument {i}, which lies on '{its}'")
-    return move(answer if isinstance(answer, Tensor) else new_tensor(array), its)
 
 
 def _wrap(array: Any) -> Tensor:

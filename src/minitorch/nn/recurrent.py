@@ -256,11 +256,8 @@ class RNNBase(Module):
             return given
         if isinstance(given, (tuple, list)):
             return tuple(map(self._under_autocast, given))
-        return (
-            cast(given, self.weight_ih_l0.dtype)
-            if isinstance(given, Tensor) and given.itemsize == 2
-            else given
-        )
+        is_half = isinstance(given, Tensor) and given.is_floating_point() and given.itemsize == 2
+        return cast(given, self.weight_ih_l0.dtype) if is_half else given
 
     def _as_given(self, last: F.State) -> Any:
         return last if self.mode == "LSTM" else last[0]

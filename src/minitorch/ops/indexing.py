@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.fast import has_many_values, sum_rows
-from minitorch.ops.native import is_of_device, natively_there
+from minitorch.ops.native import is_of_device, is_on_gpu, natively_there
 from minitorch.ops.op import Array, Op, in_axis_order, zeros
 
 Key = Any
@@ -61,7 +61,7 @@ def _may_repeat(key: Key) -> bool:
 
 def add_at(target: Array, key: Key, values: Array) -> None:
     """Add `values` into `target[key]`, in place; what the key names twice is added twice."""
-    if not type(target).__module__.startswith("cupy"):
+    if not is_on_gpu(target):
         np.add.at(target, key, values)
         return
     # np.add.at does not reach CuPy when the key is a tuple; and of others' arrays (a batch's) CuPy does not know.

@@ -94,6 +94,11 @@ def is_of_device(array: Any) -> bool:
     return array.__class__ in _of_devices
 
 
+def is_on_gpu(array: Any) -> bool:
+    """Tell whether an array lies on a GPU: whether it is CuPy's."""
+    return type(array).__module__.partition(".")[0] == "cupy"
+
+
 def answered(function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
     """Return function(*inputs, **options); what a device's arrays have no function for is computed from copies."""
     try:

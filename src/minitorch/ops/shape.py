@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from minitorch.ops.indexing import PUT_ADD
-from minitorch.ops.native import copied
+from minitorch.ops.native import copied, is_on_gpu
 from minitorch.ops.op import Array, Op, in_axis_order, order_of, zeros
 
 
@@ -170,18 +170,13 @@ def flattened(x: Array) -> Array | None:
     return flat.reshape(-1) if flat.flags.c_contiguous else None
 
 
-def has_addresses(x: Array) -> bool:
-    """Tell whether an array lies on a device, where it can be asked at which address."""
-    return type(x).__module__.startswith("cupy")
-
-
 def offset_in_memory(x: Array) -> int:
     """Return how many elements lie before an array's first in the memory that it looks at.
 
     >>> offset_in_memory(np.arange(5)[2:])
     2
     """
-    if has_addresses(x):
+    if is_on_gpu(x):
         return (x.data.ptr - _memory_of(x).data.ptr) // x.itemsize
     if x.__class__ is not np.ndarray:
         return getattr(x, "offset_in_memory", 0)
@@ -219,7 +214,7 @@ def view_by_steps(flat: Array, first: int, shape: tuple[int, ...], strides: tupl
 def _as_strided(
     x: Array, *, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, own: tuple[int, ...]
 ) -> Array:
-    there = has_addresses(x)
+    there = is_on_gpu(x)
     if x.__class__ is not np.ndarray and not there:  # as if it lay in the order of its axes
         return x.reshape(-1)[places_in_memory(shape, strides, offset, like=x)]
     whole, first = _memory_of(x), offset_in_memory(x) + offset

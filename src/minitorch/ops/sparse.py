@@ -140,9 +140,8 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
         if math.prod(self.shape[: self.sparse_axes]) >= 2**63:
             raise RuntimeError(f"a sparse tensor of shape {self.shape} has more places than can be counted")
         keys = zeros(self.indices.shape[1:], self.indices)
-        for length, places in zip(
-            self.shape, self.indices, strict=False
-        ):  # (they were looked at when it was made)
+        # (Whether places are out of range was looked at when it was made.)
+        for length, places in zip(self.shape, self.indices, strict=False):
             keys = keys * length + places
         return keys
 
@@ -411,10 +410,7 @@ def product(a: Any, b: Any) -> Any:
         )
     if type(a.values) is not np.ndarray:
         return _product_there(a, b)
-    # (SciPy has no float16.)
-    wide = (
-        np.result_type(a.dtype, np.float32) if a.dtype.itemsize < 4 and a.dtype.kind not in "iub" else a.dtype
-    )
+    wide = _wide(a.dtype)
     if not isinstance(b, Coo):
         return (_rows_of(a, wide) @ b.astype(wide, copy=False)).astype(a.dtype, copy=False)
     out = (_rows_of(a, wide) @ _rows_of(b, wide)).tocoo()
@@ -429,22 +425,23 @@ def _product_there(a: Coo, b: Any) -> Any:
         bring = lambda array: np.asarray(array, like=a.values)
         return product(*(each.__minitorch_moved__(_on_host) for each in (a, b))).__minitorch_moved__(bring)
     i, j = a.indices
-    dtype = a.dtype
-    if dtype.kind not in "biufc" or (dtype.kind == "f" and dtype.itemsize == 2):  # halves, bfloat16 too
-        wide = lambda x: x.astype(np.float32)
-        return _product_there(a.like(wide(a.values)), wide(b)).astype(dtype)
-    factor = a.values if b.ndim == 1 else a.values[:, None]
-    return _added_there(i, (factor * b[j]).astype(dtype, copy=False), (a.shape[0], *b.shape[1:]))
+    wide = _wide(a.dtype)
+    factors = a.values.astype(wide, copy=False)
+    products = (factors if b.ndim == 1 else factors[:, None]) * b.astype(wide, copy=False)[j]
+    return _added_there(i, products, (a.shape[0], *b.shape[1:])).astype(a.dtype, copy=False)
 
 
 def _added_there(rows: Array, values: Array, shape: tuple[int, ...]) -> Array:
-    """Return a device's zeros of a shape to whose rows values are added; halves are added up in float32."""
-    dtype = values.dtype
-    if dtype.kind not in "biufc" or (dtype.kind == "f" and dtype.itemsize == 2):
-        values = values.astype(np.float32)
-    out = zeros(shape, values)
-    add_at(out, rows, values)
-    return out.astype(dtype, copy=False)
+    """Return a device's zeros of a shape to whose rows values are added."""
+    wide = values.astype(_wide(values.dtype), copy=False)
+    out = zeros(shape, wide)
+    add_at(out, rows, wide)
+    return out.astype(values.dtype, copy=False)
+
+
+def _wide(dtype: Any) -> Any:
+    """Return in which dtype numbers of another are added up: halves in float32. (SciPy has no float16 either.)"""
+    return np.result_type(dtype, np.float32) if dtype.itemsize < 4 and dtype.kind not in "iub" else dtype
 
 
 def _rows_of(x: Coo, dtype: Any) -> Any:

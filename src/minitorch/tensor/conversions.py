@@ -13,7 +13,7 @@ import numpy as np
 from minitorch.engine import dtypes, gpu, meta, watch
 from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype, legacy_names_gpu
 from minitorch.engine.meta import no_numbers
-from minitorch.engine.node import Node
+from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op
 from minitorch.ops.sparse import Coo
@@ -345,6 +345,19 @@ def move(tensor: Any, device: Any, non_blocking: bool = False) -> Tensor:
     if named.type == "cpu":
         return apply(_TO_CPU, tensor)
     return apply(_TO_CUDA, tensor, number=named.index, non_blocking=non_blocking)
+
+
+def gradient_beside(gradient: Any, array: Any, what: str) -> Any:
+    """Return a gradient (an array, or a Tensor) where an array lies; of the CPU's a single number is brought there."""
+    mine = getattr(gradient, "_data", gradient)
+    if not gpu.differ(mine, array):
+        return gradient
+    here, there = place_of(mine), place_of(array)
+    if mine.ndim or here.type != "cpu":
+        raise RuntimeError(
+            f"{what} lies on '{here}', but what it is the gradient of on '{there}'; write gradient.to({str(there)!r})"
+        )
+    return move(gradient if isinstance(gradient, Node) else new_tensor(mine), there)
 
 
 def _back(g: Any, x: Any) -> Any:

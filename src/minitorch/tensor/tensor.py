@@ -28,7 +28,7 @@ from minitorch.ops.sparse import Coo
 from minitorch.tensor import plain, printing, torch_function
 from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
-from minitorch.tensor.conversions import Conversions, move
+from minitorch.tensor.conversions import Conversions, gradient_beside
 from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
 from minitorch.tensor.devices import Size, check_device, gpu_of, place_of, preserve_format
 from minitorch.tensor.facts import Facts
@@ -658,14 +658,8 @@ def seed_gradient(tensor: Node, gradient: Any, name: str) -> Any:
     array = gradient._data if isinstance(gradient, Node) else plain.taken_back(gradient)
     if not is_array(array):
         array = np.asarray(array, dtype=data.dtype)
-    if gpu.differ(array, data):
-        its = str(place_of(data))
-        if array.ndim or not place_of(array).type == "cpu":
-            raise RuntimeError(
-                f"{name}: the gradient lies on '{place_of(array)}', but the output on '{its}'; write "
-                f"gradient.to({its!r})"
-            )
-        array = move(new_tensor(array), its)._data
+    array = gradient_beside(array, data, f"{name}: the gradient")
+    array = getattr(array, "_data", array)
     if array.shape != data.shape:
         raise RuntimeError(
             f"{name}: gradient has shape {tuple(array.shape)}, but the output has {tuple(data.shape)}"

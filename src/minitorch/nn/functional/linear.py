@@ -9,7 +9,7 @@ import numpy as np
 from minitorch.creation import one_hot
 from minitorch.engine import watch
 from minitorch.engine.fast import apply_ternary
-from minitorch.engine.gpu import device_of, on_host
+from minitorch.engine.gpu import on_host
 from minitorch.engine.modes import autocasting, is_grad_enabled, no_grad
 from minitorch.engine.record import apply
 from minitorch.functions import broadcast_tensors, einsum, stack
@@ -20,6 +20,7 @@ from minitorch.ops.op import violated
 from minitorch.ops.sparse import LOOK_UP
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted
+from minitorch.tensor.methods.arguments import beside
 from minitorch.tensor.methods.sparse import refuse_to_record
 from minitorch.tensor.precision import in_float32_there, in_given_precision, lowered_by_autocast
 
@@ -198,24 +199,18 @@ def embedding_bag(
     if padding_idx is not None:
         counted = named != padding_idx % table.shape[0]
     if mode == "max":
-        found = [rows[_beside(table, np.flatnonzero((places == bag) & counted))] for bag in range(bags)]
+        found = [rows[beside(np.flatnonzero((places == bag) & counted), table)] for bag in range(bags)]
         return stack([f.amax(dim=0) if len(f) else table[0] * 0 for f in found])
     if per_sample_weights is not None:
         rows = rows * as_tensor(per_sample_weights).reshape(-1, 1)
     if not counted.all():
-        rows = rows * _beside(table, counted[:, None].astype(table.dtype))
-    nothing = _beside(table, np.zeros((bags, table.shape[1]), table.dtype))
-    summed = nothing.index_add(0, _beside(table, places), rows)
+        rows = rows * beside(counted[:, None].astype(table.dtype), table)
+    nothing = beside(np.zeros((bags, table.shape[1]), table.dtype), table)
+    summed = nothing.index_add(0, beside(places, table), rows)
     if mode == "sum":
         return summed
     sizes = np.maximum(np.bincount(places[counted], minlength=bags), 1)
-    return summed / _beside(table, sizes[:, None].astype(table.dtype))
-
-
-def _beside(tensor: Tensor, array: Any) -> Tensor:
-    """Return an array as a Tensor that lies where another does."""
-    there = device_of(tensor._data)
-    return as_tensor(array if there is None else there.to_device(array))
+    return summed / beside(sizes[:, None].astype(table.dtype), table)
 
 
 def _shorten(table: Tensor, named: Any, max_norm: float, norm_type: float) -> None:

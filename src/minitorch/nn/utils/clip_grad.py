@@ -67,10 +67,10 @@ def clip_grads_with_norm_(
         factor = factor_for(total, most=float(max_norm))
         gradients = _gradients(parameters)
         if len({gradient.__class__ for gradient in gradients}) > 1:  # on several devices
+            here = np.asarray(gpu.on_host(factor))
             for gradient in gradients:
-                beside = np.asarray(gpu.on_host(factor))
-                beside = np.asarray(beside, like=gradient) if gpu.is_on_gpu(gradient) else beside
-                multiply_all([gradient], beside)
+                there = np.asarray(here, like=gradient) if gpu.is_on_gpu(gradient) else here
+                multiply_all([gradient], there)
         elif is_of_device(factor):  # (to look whether it is 1, the host would wait)
             multiply_all(gradients, factor)
         elif not certain(factor == 1):

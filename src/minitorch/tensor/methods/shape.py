@@ -19,6 +19,7 @@ from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.engine.versions import COPY, note_view
 from minitorch.ops import shape as ops
+from minitorch.ops.native import is_on_gpu
 from minitorch.ops.op import Op, unbroadcast, violated
 from minitorch.tensor.convert import as_tensor, choose, one_axis, one_int, operand, shape_of, tensor_for
 from minitorch.tensor.methods.arguments import required_axis
@@ -428,9 +429,8 @@ class Shapes(Node):
             return self.reshape(1).unfold(0, size, step)[0]
         how = {"axis": axis, "size": size, "step": step}
         out = apply(ops.UNFOLD, self, **how)
-        if (
-            ops.has_addresses(self._data) and size
-        ):  # (CuPy's views by steps do not tell whose memory they look at)
+        if is_on_gpu(self._data) and size:
+            # (CuPy's views by steps do not tell whose memory they look at.)
             watch.note_owner(watch.owner_of(out._data), self._data)
             note_view(out, self, ops.UNFOLD, how, is_grad_enabled())
         return out
@@ -459,7 +459,7 @@ class Shapes(Node):
         own = tuple(n // self._array.itemsize for n in self._data.strides)
         how = {"shape": shape, "strides": strides, "offset": offset, "own": own}
         out = apply(ops.AS_STRIDED, self, **how)
-        if ops.has_addresses(self._data) and watch.owner_of(out._data) is not watch.owner_of(self._data):
+        if is_on_gpu(self._data) and watch.owner_of(out._data) is not watch.owner_of(self._data):
             out._view = COPY
         return out
 
